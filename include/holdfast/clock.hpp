@@ -70,6 +70,9 @@ class Clock {
   /// After this the callback is not running and will not run. O(log n) amortised.
   /// Waits for a callback that runs on another thread: hold no lock that the callback takes.
   virtual void disarm(Timer& timer) noexcept = 0;
+
+  /// The same without waiting: false if the timer is not armed, so that its callback may be running.
+  virtual bool try_disarm(Timer& timer) noexcept = 0;
 };
 
 /// Real time, with a thread of its own that starts with the first timer.
@@ -81,6 +84,7 @@ class SystemClock final : public Clock {
   [[nodiscard]] TimePoint now() const noexcept override { return MonotonicTime::now(); }
   void arm(Timer& timer, TimePoint at) override;
   void disarm(Timer& timer) noexcept override;
+  bool try_disarm(Timer& timer) noexcept override;
 
  private:
   class Thread;
@@ -105,6 +109,9 @@ class VirtualClock final : public Clock {
   [[nodiscard]] TimePoint now() const noexcept override;
   void arm(Timer& timer, TimePoint at) override;
   void disarm(Timer& timer) noexcept override;
+  bool try_disarm(Timer& timer) noexcept override;
+
+  // These two are for one thread at a time.
 
   /// Moves time forward and fires what falls due, in order, each at its own moment.
   void advance(Duration by);

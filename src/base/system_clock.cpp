@@ -64,6 +64,7 @@ class SystemClock::Thread {
   }
 
   void disarm(Timer& timer) noexcept { queue_.disarm(timer); }
+  bool try_disarm(Timer& timer) noexcept { return queue_.try_disarm(timer); }
 
  private:
   void run() noexcept {
@@ -110,5 +111,6 @@ SystemClock::~SystemClock() = default;
 
 void SystemClock::arm(Timer& timer, TimePoint at) { thread_->arm(timer, at); }
 void SystemClock::disarm(Timer& timer) noexcept { thread_->disarm(timer); }
+bool SystemClock::try_disarm(Timer& timer) noexcept { return thread_->try_disarm(timer); }
 
 }  // namespace holdfast

@@ -106,6 +106,15 @@ void TimerQueue::disarm(Timer& timer) noexcept {
   }
 }
 
+bool TimerQueue::try_disarm(Timer& timer) noexcept {
+  const std::scoped_lock lock(mutex_);
+  const bool armed = timer.armed_;
+  if (armed) {
+    heap_.remove(timer);
+  }
+  return armed;
+}
+
 std::optional<TimePoint> TimerQueue::fire_next(TimePoint now) noexcept {
   std::unique_lock lock(mutex_);
   Timer* timer = heap_.first();

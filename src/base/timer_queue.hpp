@@ -43,6 +43,7 @@ class TimerQueue {
   /// True if `timer` is now the first.
   bool arm(Timer& timer, TimePoint at);
   void disarm(Timer& timer) noexcept;
+  bool try_disarm(Timer& timer) noexcept;
 
   /// Fires the first timer if it is due at `now`; its time, or nothing.
   std::optional<TimePoint> fire_next(TimePoint now) noexcept;

@@ -14,6 +14,7 @@ VirtualClock::~VirtualClock() = default;
 TimePoint VirtualClock::now() const noexcept { return queue_->virtual_now(); }
 void VirtualClock::arm(Timer& timer, TimePoint at) { queue_->arm(timer, at); }
 void VirtualClock::disarm(Timer& timer) noexcept { queue_->disarm(timer); }
+bool VirtualClock::try_disarm(Timer& timer) noexcept { return queue_->try_disarm(timer); }
 std::size_t VirtualClock::armed_count() const noexcept { return queue_->size(); }
 
 void VirtualClock::advance(Duration by) {

@@ -98,11 +98,11 @@ std::stop_token TaskContext::stop_token() {
 
 void TaskContext::resume(Work& work) noexcept {
   TaskContext& context = *static_cast<ResumeWork&>(work).context;
-  context.bounce(std::exchange(context.resume_next_, nullptr));
+  Trampoline trampoline{std::exchange(context.resume_next_, nullptr)};
+  context.bounce(trampoline);
 }
 
-void TaskContext::bounce(std::coroutine_handle<> coroutine) noexcept {
-  Trampoline trampoline{coroutine};
+void TaskContext::bounce(Trampoline& trampoline) noexcept {
   trampoline_ = &trampoline;
   TaskContext* const outer = std::exchange(current_context, this);
   while (trampoline.next) {

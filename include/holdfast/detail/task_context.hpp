@@ -98,7 +98,8 @@ class TaskContext {
   static constexpr std::uintptr_t kCancelling = 2;
 
   static void resume(Work& work) noexcept;
-  void bounce(std::coroutine_handle<> coroutine) noexcept;
+  // Not inlined: g++ would warn of the pointer to the caller's local, which is meant.
+  [[gnu::noinline]] void bounce(Trampoline& trampoline) noexcept;
   void end_wait_while_stopping() noexcept;
 
   struct ResumeWork : Work {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include <holdfast/detail/task_context.hpp>
+#include <holdfast/detail/turnstile.hpp>
+#include <holdfast/hold.hpp>
+#include <holdfast/sync_options.hpp>
+#include <holdfast/task.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+/// What is asked of which turnstile.
+struct AcquireRequest {
+  Turnstile* turnstile;
+  std::uint32_t generation;
+  std::uint32_t weight = 1;
+  std::uint32_t tokens = 0;
+};
+
+/// An `InvalidArgument` for a negative time-out or a priority out of range.
+void check(const WaitOptions& options);
+
+/// The hold, at once or never.
+[[nodiscard]] std::optional<Hold> try_acquire(const AcquireRequest& request);
+
+/// Throws what a wait that ended without a grant ends with.
+[[noreturn]] void throw_ending(const Waiter& waiter);
+
+/// When to give up, by `now`.
+[[nodiscard]] std::optional<TimePoint> deadline_of(const WaitOptions& options, TimePoint now);
+
+}  // namespace detail
+
+/// An acquisition that has not started: what `lock()` and `acquire()` return. Three ways in:
+///
+/// ```
+/// Hold hold = co_await mutex.lock();                              // In a Task.
+/// Hold hold = mutex.lock().wait();                                // In a plain thread.
+/// async_wait(mutex.lock(), boost::asio::use_awaitable);           // In <holdfast/asio.hpp>.
+/// ```
+///
+/// All of them queue alike. Whoever wins the race between a grant and a time-out or a stop, there is
+/// one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`, `Closed`, `QueueFull`, `Dropped`,
+/// `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting allocates nothing.
+class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait {
+ public:
+  explicit Acquire(const detail::AcquireRequest& request) noexcept : request_(request) {}
+  Acquire(const detail::AcquireRequest& request, const WaitOptions& options, std::stop_token stop)
+      : request_(request), options_(options), stop_(std::move(stop)) {
+    detail::check(options_);
+  }
+  ~Acquire();
+
+  /// Blocks this thread. Inside a task it throws `WrongContext`: it would block the executor.
+  [[nodiscard]] Hold wait();
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+
+  template <typename Promise>
+  bool await_suspend(std::coroutine_handle<Promise> task) {
+    static_assert(detail::TaskPromise<Promise>,
+                  "a lock is awaited in a holdfast::Task; in a plain thread write lock().wait(), in "
+                  "an Asio coroutine async_wait(lock(), token) of <holdfast/asio.hpp>");
+    detail::TaskContext& context = task.promise().task_context();
+    if (!context.stop_requested() && !stop_.stop_requested() &&
+        request_.turnstile->enter_if_free(request_.generation, request_.weight)) {
+      ending = detail::Ending::kGranted;
+      return false;
+    }
+    return start(context, task);
+  }
+
+  Hold await_resume() {
+    if (context_ != nullptr) {
+      finish();
+    }
+    return {*request_.turnstile, request_.weight, holder};
+  }
+
+  [[nodiscard]] const detail::AcquireRequest& request() const noexcept { return request_; }
+  [[nodiscard]] const WaitOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
+
+ private:
+  class Parking;
+  struct Alarm : Timer {
+    explicit Alarm(Acquire& owner) noexcept;
+    Acquire& acquire;
+  };
+  struct OnStop {
+    Acquire* acquire;
+    void operator()() const noexcept { acquire->cancel(); }
+  };
+
+  bool start(detail::TaskContext& context, std::coroutine_handle<> task);
+  void finish();
+  void cancel() noexcept override;
+
+  detail::AcquireRequest request_;
+  WaitOptions options_{};
+  std::stop_token stop_{};
+  detail::TaskContext* context_ = nullptr;  // Null while nothing needs to be tidied up.
+  std::coroutine_handle<> task_;
+  std::exception_ptr refusal_;
+  std::optional<Alarm> alarm_;
+  std::optional<std::stop_callback<OnStop>> on_stop_;
+};
+
+}  // namespace holdfast

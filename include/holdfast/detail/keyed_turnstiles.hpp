@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <unordered_map>
+#include <utility>
+
+#include <holdfast/acquire.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/detail/turnstile.hpp>
+#include <holdfast/hold.hpp>
+
+namespace holdfast::detail {
+
+/// A turnstile per key, which exists while someone holds it or waits for it, or while its bucket of
+/// tokens is not full, which must be remembered. Nothing sweeps: the last to leave puts it away, or
+/// sets a timer for the moment when its bucket is full.
+template <typename Key, typename Hash>
+class KeyedTurnstiles final : public Keeper,
+                              public std::enable_shared_from_this<KeyedTurnstiles<Key, Hash>> {
+ public:
+  struct Limits {
+    std::uint32_t capacity = 1;
+    std::optional<Rate> rate{};
+  };
+  using LimitsOf = std::function<Limits(const Key&)>;
+
+  KeyedTurnstiles(std::shared_ptr<TurnstileProfile> profile, LimitsOf limits_of, Clock* clock)
+      : profile_(std::move(profile)), limits_of_(std::move(limits_of)), clock_(clock) {}
+
+  /// The request for `key`, whose turnstile stays until `left` is called for each `enter`: by the
+  /// hold when it is released, by the caller when no hold comes of it. Null once closed.
+  struct Visit {
+    AcquireRequest request;
+    void* entry;
+  };
+  std::optional<Visit> enter(const Key& key, std::uint32_t tokens) {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) {
+      return std::nullopt;
+    }
+    const auto found = entries_.find(key);
+    auto& node = found != entries_.end() ? *found : add(key);
+    ++node.second.visits;
+    auto& owner = node.second.turnstile;
+    return Visit{{&*owner, owner.generation(), 1, tokens}, &node};
+  }
+
+  void left(void* entry) noexcept override {
+    const auto self = this->shared_from_this();  // The last entry may be all that keeps this alive.
+    const std::scoped_lock lock(mutex_);
+    if (closed_) {
+      return;
+    }
+    auto& node = *static_cast<Node*>(entry);
+    --node.second.visits;
+    put_away_if_idle(node);
+  }
+
+  void close() noexcept {
+    std::unordered_map<Key, Entry, Hash> entries;
+    {
+      const std::scoped_lock lock(mutex_);
+      closed_ = true;
+      entries.swap(entries_);
+    }
+    for (auto& [key, entry] : entries) {
+      if (clock_ != nullptr) {
+        clock_->disarm(entry.full);
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept {
+    const std::scoped_lock lock(mutex_);
+    return entries_.size();
+  }
+
+  /// What `ask` says of the turnstile of `key`, or `otherwise` if there is none.
+  template <typename Ask, typename Answer>
+  [[nodiscard]] Answer ask(const Key& key, const Ask& ask_it, Answer otherwise) const {
+    const std::scoped_lock lock(mutex_);
+    const auto found = entries_.find(key);
+    return found == entries_.end() ? otherwise : ask_it(*found->second.turnstile);
+  }
+
+  [[nodiscard]] const TurnstileProfile& profile() const noexcept { return *profile_; }
+
+ private:
+  struct Entry;
+  using Node = std::pair<const Key, Entry>;
+  struct FullAlarm : Timer {
+    FullAlarm() noexcept
+        : Timer([](Timer& timer) noexcept {
+            auto& alarm = static_cast<FullAlarm&>(timer);
+            alarm.turnstiles->bucket_filled(*alarm.node);
+          }) {}
+    KeyedTurnstiles* turnstiles = nullptr;
+    Node* node = nullptr;
+  };
+  struct Entry {
+    Entry(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile)
+        : turnstile(capacity, std::move(profile)) {}
+    TurnstileOwner turnstile;
+    std::size_t visits = 0;
+    FullAlarm full;
+    bool full_armed = false;
+  };
+
+  Node& add(const Key& key) {
+    const Limits limits = limits_of_(key);
+    auto& node = *entries_
+                      .emplace(std::piecewise_construct, std::forward_as_tuple(key),
+                               std::forward_as_tuple(limits.capacity, profile_))
+                      .first;
+    node.second.full.turnstiles = this;
+    node.second.full.node = &node;
+    if (limits.rate) {
+      node.second.turnstile->set_rate(*limits.rate, *clock_);
+    }
+    node.second.turnstile->set_keeper(this->shared_from_this(), &node);
+    return node;
+  }
+
+  void put_away_if_idle(Node& node) noexcept {
+    Entry& entry = node.second;
+    if (entry.visits > 0 || entry.full_armed) {
+      return;
+    }
+    const auto bucket = entry.turnstile->bucket();
+    if (bucket && bucket->full_at() > clock_->now()) {
+      entry.full_armed = true;
+      clock_->arm(entry.full, bucket->full_at());
+      return;
+    }
+    entries_.erase(entries_.find(node.first));
+  }
+
+  void bucket_filled(Node& node) noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (!closed_) {
+      node.second.full_armed = false;
+      put_away_if_idle(node);
+    }
+  }
+
+  mutable std::mutex mutex_;
+  const std::shared_ptr<TurnstileProfile> profile_;
+  const LimitsOf limits_of_;
+  Clock* const clock_;
+  std::unordered_map<Key, Entry, Hash> entries_;
+  bool closed_ = false;
+};
+
+/// An acquisition by key: as `Acquire`, for the turnstile that it finds or makes when it starts.
+template <typename Key, typename Hash>
+class [[nodiscard]] KeyedAcquire {
+  using Turnstiles = KeyedTurnstiles<Key, Hash>;
+
+ public:
+  KeyedAcquire(std::shared_ptr<Turnstiles> turnstiles, Key key, std::uint32_t tokens,
+               const WaitOptions& options, std::stop_token stop)
+      : turnstiles_(std::move(turnstiles)),
+        key_(std::move(key)),
+        tokens_(tokens),
+        options_(options),
+        stop_(std::move(stop)) {
+    check(options_);
+  }
+  KeyedAcquire(const KeyedAcquire&) = delete;
+  KeyedAcquire& operator=(const KeyedAcquire&) = delete;
+  ~KeyedAcquire() = default;
+
+  [[nodiscard]] Hold wait() {
+    enter();
+    return leave_if_it_throws([this] { return acquire_->wait(); });
+  }
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <typename Promise>
+  bool await_suspend(std::coroutine_handle<Promise> task) {
+    try {
+      enter();
+    } catch (...) {
+      refusal_ = std::current_exception();
+      return false;
+    }
+    return acquire_->await_suspend(task);
+  }
+  Hold await_resume() {
+    if (refusal_ != nullptr) {
+      std::rethrow_exception(refusal_);
+    }
+    return leave_if_it_throws([this] { return acquire_->await_resume(); });
+  }
+
+  /// For other ways of waiting: `enter`, wait for `acquire()`, and `leave` if no hold comes of it.
+  void enter() {
+    HOLDFAST_CHECK(!acquire_, "an acquisition was awaited twice");
+    const auto visit = turnstiles_->enter(key_, tokens_);
+    if (!visit) {
+      throw Closed(*turnstiles_->profile().what +
+                   " was destroyed before this operation was awaited");
+    }
+    entry_ = visit->entry;
+    acquire_.emplace(visit->request, options_, stop_);
+  }
+  void leave() noexcept { turnstiles_->left(entry_); }
+  [[nodiscard]] Acquire& acquire() noexcept { return *acquire_; }
+
+ private:
+  template <typename Wait>
+  Hold leave_if_it_throws(const Wait& wait) {
+    try {
+      return wait();
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+
+  std::shared_ptr<Turnstiles> turnstiles_;
+  Key key_;
+  std::uint32_t tokens_;
+  WaitOptions options_;
+  std::stop_token stop_;
+  void* entry_ = nullptr;
+  std::exception_ptr refusal_;
+  std::optional<Acquire> acquire_;
+};
+
+/// The hold for `key`, at once or never.
+template <typename Key, typename Hash>
+std::optional<Hold> try_acquire(KeyedTurnstiles<Key, Hash>& turnstiles, const Key& key,
+                                std::uint32_t tokens) {
+  const auto visit = turnstiles.enter(key, tokens);
+  std::optional<Hold> hold;
+  try {
+    hold = try_acquire(visit->request);
+  } catch (...) {
+    turnstiles.left(visit->entry);
+    throw;
+  }
+  if (!hold) {
+    turnstiles.left(visit->entry);
+  }
+  return hold;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "limits.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include <holdfast/error.hpp>
+
+#include "contention_recorder.hpp"
+
+namespace holdfast::detail {
+
+std::uint32_t checked_capacity(std::int64_t capacity, const TurnstileProfile& profile) {
+  if (capacity < 1 || capacity > Turnstile::kUnitsMax) {
+    throw InvalidArgument(*profile.what + ": a capacity of " + std::to_string(capacity) +
+                          " is out of range; give 1 to " + std::to_string(Turnstile::kUnitsMax));
+  }
+  return static_cast<std::uint32_t>(capacity);
+}
+
+std::uint32_t checked_weight(std::int64_t weight, const TurnstileProfile& profile) {
+  if (weight < 1) {
+    throw InvalidArgument(*profile.what + ": a weight of " + std::to_string(weight) +
+                          " means nothing; give at least 1");
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(weight, std::numeric_limits<std::int32_t>::max()));
+}
+
+Contention contention_of(const TurnstileProfile& profile) {
+  if (profile.recorder == nullptr) {
+    throw InvalidArgument(*profile.what +
+                          ": contention is not measured; give SyncOptions::measure a clock");
+  }
+  return profile.recorder->snapshot();
+}
+
+}  // namespace holdfast::detail

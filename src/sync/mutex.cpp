@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/mutex.hpp>
+
+#include "limits.hpp"
+
+namespace holdfast {
+
+Mutex::Mutex(const SyncOptions& options)
+    : profile_("Mutex", options), turnstile_(1, profile_.get()) {}
+
+Contention Mutex::contention() const { return detail::contention_of(*profile_.get()); }
+
+}  // namespace holdfast

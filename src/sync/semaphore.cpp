@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/semaphore.hpp>
+
+#include "limits.hpp"
+
+namespace holdfast {
+
+Semaphore::Semaphore(std::int64_t capacity, const SyncOptions& options)
+    : profile_("Semaphore", options),
+      turnstile_(detail::checked_capacity(capacity, *profile_.get()), profile_.get()) {}
+
+void Semaphore::set_capacity(std::int64_t capacity) {
+  turnstile_->set_capacity(detail::checked_capacity(capacity, *profile_.get()));
+}
+
+detail::AcquireRequest Semaphore::request(std::int64_t weight) const {
+  return {&*turnstile_, turnstile_.generation(), detail::checked_weight(weight, *profile_.get())};
+}
+
+Contention Semaphore::contention() const { return detail::contention_of(*profile_.get()); }
+
+}  // namespace holdfast
