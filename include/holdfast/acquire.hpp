@@ -38,6 +38,10 @@ void check(const WaitOptions& options);
 /// When to give up, by `now`.
 [[nodiscard]] std::optional<TimePoint> deadline_of(const WaitOptions& options, TimePoint now);
 
+/// The same options with a deadline instead of a time-out, for several waits in a row: by the clock
+/// of the running task, or real time outside of one.
+[[nodiscard]] WaitOptions with_deadline(const WaitOptions& options);
+
 }  // namespace detail
 
 /// An acquisition that has not started: what `lock()` and `acquire()` return. Three ways in:

@@ -13,6 +13,7 @@
 #include <holdfast/contention.hpp>
 #include <holdfast/detail/guarded.hpp>
 #include <holdfast/detail/keyed_turnstiles.hpp>
+#include <holdfast/detail/limits.hpp>
 #include <holdfast/hold.hpp>
 #include <holdfast/sync_options.hpp>
 #include <holdfast/task.hpp>
@@ -51,8 +52,9 @@ class KeyedMutex {
 
   /// Locks every key, in their order (`<`), so that no two callers can wait for each other; a key
   /// that is there twice is locked once. All or nothing: a failure releases what was locked so far.
-  [[nodiscard]] Task<std::vector<Hold>> lock_all(std::vector<Key> keys, WaitOptions options = {},
-                                                 std::stop_token stop = {}) {
+  HOLDFAST_COROUTINE_WRAPPER Task<std::vector<Hold>> lock_all(std::vector<Key> keys,
+                                                              const WaitOptions& options = {},
+                                                              std::stop_token stop = {}) {
     detail::check(options);
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());

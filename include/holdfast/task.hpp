@@ -16,8 +16,11 @@
 
 #if defined(__clang__) && __has_cpp_attribute(clang::coro_return_type)
 #define HOLDFAST_COROUTINE_TYPE [[nodiscard, clang::coro_return_type, clang::coro_lifetimebound]]
+/// For a function that returns a Task and is no coroutine itself.
+#define HOLDFAST_COROUTINE_WRAPPER [[clang::coro_wrapper]]
 #else
 #define HOLDFAST_COROUTINE_TYPE [[nodiscard]]
+#define HOLDFAST_COROUTINE_WRAPPER
 #endif
 
 namespace holdfast {
@@ -124,7 +127,7 @@ struct ContinueParent {
 template <typename T>
 class TaskPromiseOf final : public PromiseBase, public PromiseResult<T> {
  public:
-  Task<T> get_return_object() noexcept;
+  HOLDFAST_COROUTINE_WRAPPER Task<T> get_return_object() noexcept;
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   [[nodiscard]] ContinueParent final_suspend() const noexcept { return {}; }
   void unhandled_exception() noexcept { this->result_.set_exception(std::current_exception()); }

@@ -35,6 +35,15 @@ std::optional<TimePoint> deadline_of(const WaitOptions& options, TimePoint now) 
   return deadline;
 }
 
+WaitOptions with_deadline(const WaitOptions& options) {
+  if (!options.timeout) {
+    return options;
+  }
+  const auto* const task = TaskContext::current();
+  const TimePoint now = task != nullptr ? task->clock().now() : MonotonicTime::now();
+  return {.timeout = {}, .deadline = deadline_of(options, now), .priority = options.priority};
+}
+
 std::optional<Hold> try_acquire(const AcquireRequest& request) {
   if (request.turnstile->enter_if_free(request.generation, request.weight)) {
     return Hold(*request.turnstile, request.weight, nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "limits.hpp"
+#include <holdfast/detail/limits.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/mutex.hpp>
 
-#include "limits.hpp"
+#include <holdfast/detail/limits.hpp>
 
 namespace holdfast {
 

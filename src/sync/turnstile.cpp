@@ -141,12 +141,13 @@ class Turnstile::Section {
   std::uint64_t generation_ = 0;
 };
 
-Turnstile& Turnstile::make(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile) {
+Turnstile& Turnstile::make(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile,
+                           const std::string& part) {
   Turnstile& turnstile = TurnstilePool::instance().take();
   const Section section(turnstile);
   turnstile.id_ = next_turnstile_id();
   if (profile->graph != nullptr) {
-    profile->graph->lock_made(turnstile.id_, *profile->what, capacity);
+    profile->graph->lock_made(turnstile.id_, *profile->what + part, capacity);
   }
   turnstile.profile_ = std::move(profile);
   turnstile.capacity_ = capacity;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +18,18 @@
 #include <holdfast/hold.hpp>
 
 namespace holdfast::detail {
+
+/// How a deadlock report shows a key, if it can.
+template <typename Key>
+std::string part_of(const Key& key) {
+  if constexpr (std::is_convertible_v<const Key&, std::string>) {
+    return " [" + std::string(key) + "]";
+  } else if constexpr (std::is_arithmetic_v<Key>) {
+    return " [" + std::to_string(key) + "]";
+  } else {
+    return {};
+  }
+}
 
 /// A turnstile per key, which exists while someone holds it or waits for it, or while its bucket of
 /// tokens is not full, which must be remembered. Nothing sweeps: the last to leave puts it away, or
@@ -104,8 +118,9 @@ class KeyedTurnstiles final : public Keeper,
     Node* node = nullptr;
   };
   struct Entry {
-    Entry(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile)
-        : turnstile(capacity, std::move(profile)) {}
+    Entry(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile,
+          const std::string& part)
+        : turnstile(capacity, std::move(profile), part) {}
     TurnstileOwner turnstile;
     std::size_t visits = 0;
     FullAlarm full;
@@ -114,9 +129,10 @@ class KeyedTurnstiles final : public Keeper,
 
   Node& add(const Key& key) {
     const Limits limits = limits_of_(key);
+    const std::string part = profile_->graph != nullptr ? part_of(key) : std::string{};
     auto& node = *entries_
                       .emplace(std::piecewise_construct, std::forward_as_tuple(key),
-                               std::forward_as_tuple(limits.capacity, profile_))
+                               std::forward_as_tuple(limits.capacity, profile_, part))
                       .first;
     node.second.full.turnstiles = this;
     node.second.full.node = &node;

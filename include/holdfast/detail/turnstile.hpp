@@ -93,8 +93,10 @@ class Turnstile {
  public:
   static constexpr std::uint32_t kUnitsMax = 1U << 30;
 
+  /// `part` tells it from others of the same profile in deadlock reports.
   [[nodiscard]] static Turnstile& make(std::uint32_t capacity,
-                                       std::shared_ptr<TurnstileProfile> profile);
+                                       std::shared_ptr<TurnstileProfile> profile,
+                                       const std::string& part);
   /// Ends all waits; holders may still leave.
   void close() noexcept;
 
@@ -202,8 +204,9 @@ class Turnstile {
 /// Owns a turnstile for as long as its lock exists.
 class TurnstileOwner {
  public:
-  TurnstileOwner(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile)
-      : turnstile_(Turnstile::make(capacity, std::move(profile))),
+  TurnstileOwner(std::uint32_t capacity, std::shared_ptr<TurnstileProfile> profile,
+                 const std::string& part = {})
+      : turnstile_(Turnstile::make(capacity, std::move(profile), part)),
         generation_(turnstile_.generation()) {}
   TurnstileOwner(const TurnstileOwner&) = delete;
   TurnstileOwner& operator=(const TurnstileOwner&) = delete;

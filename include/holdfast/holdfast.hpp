@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// All of Holdfast.
+#include <holdfast/sync.hpp>

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <coroutine>
+#include <cstddef>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <holdfast/acquire.hpp>
+#include <holdfast/hold.hpp>
+#include <holdfast/task.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+/// The order in which to take them: by the age of the locks, which is the same for everyone. An
+/// `InvalidArgument` if one is there twice.
+[[nodiscard]] std::vector<std::size_t> canonical_order(std::span<const AcquireRequest> requests);
+
+template <typename Lock>
+concept HasRequest = requires(const Lock& lock) {
+  { lock.request() } -> std::same_as<AcquireRequest>;
+};
+template <typename Lock>
+concept Acquirable = HasRequest<Lock> || std::same_as<Lock, AcquireRequest>;
+
+template <Acquirable Lock>
+[[nodiscard]] AcquireRequest request_of(const Lock& lock) {
+  if constexpr (HasRequest<Lock>) {
+    return lock.request();
+  } else {
+    return lock;
+  }
+}
+
+}  // namespace detail
+
+/// The acquisition of several locks: what `lock_all` returns. Await it once, or `wait()`.
+template <std::size_t kCount>
+class [[nodiscard]] LockAll {
+ public:
+  using Holds = std::array<Hold, kCount>;
+
+  LockAll(const std::array<detail::AcquireRequest, kCount>& requests, const WaitOptions& options,
+          std::stop_token stop)
+      : requests_(requests),
+        order_(detail::canonical_order(requests_)),
+        options_(options),
+        stop_(std::move(stop)) {
+    detail::check(options_);
+  }
+
+  /// Blocks this thread, as `Acquire::wait`.
+  [[nodiscard]] Holds wait() {
+    Holds holds;
+    const WaitOptions options = detail::with_deadline(options_);
+    for (const std::size_t i : order_) {
+      holds[i] = Acquire(requests_[i], options, stop_).wait();
+    }
+    return holds;
+  }
+
+  class Awaiter {
+   public:
+    explicit Awaiter(Task<Holds> task) : task_(std::move(task)), inner_(task_.operator co_await()) {}
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    template <typename Promise>
+    bool await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+      return inner_.await_suspend(parent);
+    }
+    Holds await_resume() { return inner_.await_resume(); }
+
+   private:
+    Task<Holds> task_;
+    typename Task<Holds>::Awaiter inner_;
+  };
+  Awaiter operator co_await() { return Awaiter(take_in_order(*this)); }
+
+ private:
+  static Task<Holds> take_in_order(LockAll& all) {
+    Holds holds;
+    const WaitOptions options = detail::with_deadline(all.options_);
+    for (const std::size_t i : all.order_) {
+      Acquire one(all.requests_[i], options, all.stop_);
+      Hold hold = co_await one;
+      holds[i] = std::move(hold);
+    }
+    co_return holds;
+  }
+
+  std::array<detail::AcquireRequest, kCount> requests_;
+  std::vector<std::size_t> order_;
+  WaitOptions options_;
+  std::stop_token stop_;
+};
+
+/// Takes several locks, all or nothing: a time-out, which is for all of them together, a stop or a
+/// failure releases what was taken so far. Whatever the order of the arguments, they are taken in
+/// one order for all callers, so that no two `lock_all` can wait for each other. The holds come in
+/// the order of the arguments. The same lock twice is an `InvalidArgument`.
+///
+/// ```
+/// auto [from_hold, to_hold] = co_await lock_all(from.mutex, to.mutex);
+/// ```
+///
+/// An argument is a `Mutex`, a `Semaphore` (one unit), a `SharedMutex` (to write), a `RateLimiter`,
+/// or a request of one: `semaphore.request(3)`, `shared_mutex.shared_request()`.
+template <detail::Acquirable... Locks>
+  requires(sizeof...(Locks) > 0)
+[[nodiscard]] LockAll<sizeof...(Locks)> lock_all(const Locks&... locks) {
+  return {{detail::request_of(locks)...}, WaitOptions{}, {}};
+}
+
+/// The same with options.
+template <detail::Acquirable... Locks>
+  requires(sizeof...(Locks) > 0)
+[[nodiscard]] LockAll<sizeof...(Locks)> lock_all(const WaitOptions& options, std::stop_token stop,
+                                                 const Locks&... locks) {
+  return {{detail::request_of(locks)...}, options, std::move(stop)};
+}
+
+}  // namespace holdfast
