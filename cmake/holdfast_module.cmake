@@ -28,6 +28,8 @@ function(holdfast_module)
     set(scope PUBLIC)
     add_library(${target} STATIC ${arg_SOURCES})
     holdfast_target_defaults(${target})
+    # Position independent, as users may link it into a shared library, yet free to inline.
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   else()
     set(scope INTERFACE)

@@ -14,9 +14,10 @@ find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
 
 set(holdfast_expect "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/expect")
 
-# One precompiled header, made once, for all tests.
+# One precompiled header, made once, for all tests. It belongs to a program because g++ refuses a
+# header that was compiled for a library (-fPIC) in a program (-fPIE).
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/test_pch.cpp" CONTENT "// Carries the header.\n")
-add_library(holdfast_test_pch OBJECT "${PROJECT_BINARY_DIR}/test_pch.cpp")
+add_executable(holdfast_test_pch "${PROJECT_BINARY_DIR}/test_pch.cpp")
 holdfast_target_defaults(holdfast_test_pch)
 target_link_libraries(holdfast_test_pch PRIVATE GTest::gmock_main)
 target_precompile_headers(
