@@ -10,7 +10,7 @@
 #   Sources of the one benchmark program, named where they are: beside what they measure.
 #
 # holdfast_bench_program(SOURCES main.cpp ... LIBS ...)
-#   That program, holdfast_bench. Called once, after the modules, in bench/CMakeLists.txt.
+#   That program, holdfast_bench. Called once, after the modules, in benchmarks/CMakeLists.txt.
 include_guard(GLOBAL)
 
 function(holdfast_program)
