@@ -12,14 +12,21 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
   endif()
 
-  # ccache has to be told to trust precompiled headers.
+  # ccache has to be told to trust precompiled headers, and that another clone is the same source.
   find_program(HOLDFAST_CCACHE ccache)
   find_program(HOLDFAST_ENV env)
   mark_as_advanced(HOLDFAST_CCACHE HOLDFAST_ENV)
   if(HOLDFAST_CCACHE AND HOLDFAST_ENV AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${HOLDFAST_ENV}" "CCACHE_SLOPPINESS=pch_defines,time_macros"
-                                    "${HOLDFAST_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${HOLDFAST_ENV}" "CCACHE_SLOPPINESS=pch_defines,time_macros"
+        "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_ABSSTDERR=1" "${HOLDFAST_CCACHE}")
   endif()
+
+  # __FILE__ and std::source_location say src/sync/mutex.cpp, wherever the tree is; ccache hands the
+  # compiler paths relative to the build folder.
+  file(RELATIVE_PATH to_source "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+  add_compile_options("-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/="
+                      "-fmacro-prefix-map=${to_source}=")
 endif()
 
 if(HOLDFAST_SANITIZE)
