@@ -52,9 +52,9 @@ void check(const WaitOptions& options);
 /// async_wait(mutex.lock(), boost::asio::use_awaitable);           // In <holdfast/asio.hpp>.
 /// ```
 ///
-/// All of them queue alike. Whoever wins the race between a grant and a time-out or a stop, there is
-/// one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`, `Closed`, `QueueFull`, `Dropped`,
-/// `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting allocates nothing.
+/// All of them queue alike. Whoever wins the race between a grant and a time-out or a stop, there
+/// is one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`, `Closed`, `QueueFull`,
+/// `Dropped`, `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting allocates nothing.
 class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait {
  public:
   explicit Acquire(const detail::AcquireRequest& request) noexcept : request_(request) {}
@@ -71,9 +71,10 @@ class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait
 
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> task) {
-    static_assert(detail::TaskPromise<Promise>,
-                  "a lock is awaited in a holdfast::Task; in a plain thread write lock().wait(), in "
-                  "an Asio coroutine async_wait(lock(), token) of <holdfast/asio.hpp>");
+    static_assert(
+        detail::TaskPromise<Promise>,
+        "a lock is awaited in a holdfast::Task; in a plain thread write lock().wait(), in "
+        "an Asio coroutine async_wait(lock(), token) of <holdfast/asio.hpp>");
     detail::TaskContext& context = task.promise().task_context();
     if (!context.stop_requested() && !stop_.stop_requested() &&
         request_.turnstile->enter_if_free(request_.generation, request_.weight)) {

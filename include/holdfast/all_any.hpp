@@ -41,10 +41,11 @@ void rethrow_if_failed(const Result<T>& result) {
 template <typename Results, typename Visit, std::size_t... kIndex>
 void visit_at(Results& results, std::size_t index, const Visit& visit,
               std::index_sequence<kIndex...> /*all*/) {
-  static_cast<void>(
-      ((kIndex == index ? (visit(std::integral_constant<std::size_t, kIndex>{}, std::get<kIndex>(results)), true)
-                        : false) ||
-       ...));
+  static_cast<void>((
+      (kIndex == index
+           ? (visit(std::integral_constant<std::size_t, kIndex>{}, std::get<kIndex>(results)), true)
+           : false) ||
+      ...));
 }
 
 }  // namespace detail
@@ -70,9 +71,7 @@ Task<std::tuple<detail::ValueOf<Ts>...>> all(Task<Ts>... tasks) {
         std::index_sequence_for<Ts...>{});
   }
   co_return std::apply(
-      [](auto&... result) {
-        return std::tuple<detail::ValueOf<Ts>...>(result.take_value()...);
-      },
+      [](auto&... result) { return std::tuple<detail::ValueOf<Ts>...>(result.take_value()...); },
       results);
 }
 
@@ -132,7 +131,8 @@ struct First {
   detail::ValueOf<T> value;
 };
 
-/// The same for tasks of one type. An empty list is an `InvalidArgument`: there is no first of none.
+/// The same for tasks of one type. An empty list is an `InvalidArgument`: there is no first of
+/// none.
 template <typename T>
 Task<First<T>> any(std::vector<Task<T>> tasks) {
   if (tasks.empty()) {

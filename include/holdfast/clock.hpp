@@ -71,7 +71,8 @@ class Clock {
   /// Waits for a callback that runs on another thread: hold no lock that the callback takes.
   virtual void disarm(Timer& timer) noexcept = 0;
 
-  /// The same without waiting: false if the timer is not armed, so that its callback may be running.
+  /// The same without waiting: false if the timer is not armed, so that its callback may be
+  /// running.
   virtual bool try_disarm(Timer& timer) noexcept = 0;
 };
 

@@ -26,8 +26,8 @@ namespace holdfast {
 /// const Hold call = co_await calls.acquire(customer.id);
 /// ```
 ///
-/// A key is remembered while someone holds or waits, and until its spent tokens have come back; then
-/// it is forgotten by a timer of its own. Thread-safe.
+/// A key is remembered while someone holds or waits, and until its spent tokens have come back;
+/// then it is forgotten by a timer of its own. Thread-safe.
 template <typename Key, typename Hash = std::hash<Key>>
 class KeyedRateLimiter {
   using Turnstiles = detail::KeyedTurnstiles<Key, Hash>;
@@ -62,8 +62,7 @@ class KeyedRateLimiter {
             std::move(stop)};
   }
   [[nodiscard]] std::optional<Hold> try_acquire(const Key& key, std::int64_t tokens = 1) {
-    return detail::try_acquire(*turnstiles_, key,
-                               detail::checked_weight(tokens, *profile_.get()));
+    return detail::try_acquire(*turnstiles_, key, detail::checked_weight(tokens, *profile_.get()));
   }
   /// Runs `function` within the limits of `key`: see `Mutex::run_exclusive`.
   template <typename Function>

@@ -67,7 +67,8 @@ class [[nodiscard]] LockAll {
 
   class Awaiter {
    public:
-    explicit Awaiter(Task<Holds> task) : task_(std::move(task)), inner_(task_.operator co_await()) {}
+    explicit Awaiter(Task<Holds> task)
+        : task_(std::move(task)), inner_(task_.operator co_await()) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     template <typename Promise>
     bool await_suspend(std::coroutine_handle<Promise> parent) noexcept {

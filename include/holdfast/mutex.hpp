@@ -25,10 +25,10 @@ namespace holdfast {
 /// }
 /// ```
 ///
-/// A release hands the lock to the first of the highest priority in line; nobody can slip in between.
-/// A free lock costs an atomic operation to take and one to release. Not recursive: a task that
-/// awaits a lock it holds waits for itself (a `DeadlockDetector` says so). Destroying it ends all
-/// waits with `Closed`. Thread-safe.
+/// A release hands the lock to the first of the highest priority in line; nobody can slip in
+/// between. A free lock costs an atomic operation to take and one to release. Not recursive: a task
+/// that awaits a lock it holds waits for itself (a `DeadlockDetector` says so). Destroying it ends
+/// all waits with `Closed`. Thread-safe.
 class Mutex {
  public:
   explicit Mutex(const SyncOptions& options = {});
@@ -41,8 +41,8 @@ class Mutex {
   /// The lock if it is free, at once.
   [[nodiscard]] std::optional<Hold> try_lock() { return detail::try_acquire(request()); }
 
-  /// Runs `function`, which returns a value or a `Task`, while holding the lock, and returns what it
-  /// returns. With g++ 12, name the operation if the function captures more than references:
+  /// Runs `function`, which returns a value or a `Task`, while holding the lock, and returns what
+  /// it returns. With g++ 12, name the operation if the function captures more than references:
   ///
   /// ```
   /// auto charge = mutex.run_exclusive([order] { return charge_once(order); });

@@ -32,9 +32,9 @@ struct RateLimits {
 /// const Hold call = co_await api.acquire();
 /// ```
 ///
-/// A token is spent only when the slot is there, too: who waits, gives up or is refused spends none.
-/// Nothing polls: a timer is set for the moment when the next token is due. For a queue of bounded
-/// length see `SyncOptions::queue`. Otherwise as `Semaphore`. Thread-safe.
+/// A token is spent only when the slot is there, too: who waits, gives up or is refused spends
+/// none. Nothing polls: a timer is set for the moment when the next token is due. For a queue of
+/// bounded length see `SyncOptions::queue`. Otherwise as `Semaphore`. Thread-safe.
 class RateLimiter {
  public:
   /// The clock must outlive the limiter. An `InvalidArgument` for limits that mean nothing.

@@ -24,8 +24,9 @@ namespace holdfast {
 /// ```
 ///
 /// A reader that comes after a waiting writer waits behind it, so a stream of readers cannot starve
-/// writers; readers that stand next to each other in line are let in together. A reader must not ask
-/// again while it reads: a writer between the two would block both. Otherwise as `Mutex`. Thread-safe.
+/// writers; readers that stand next to each other in line are let in together. A reader must not
+/// ask again while it reads: a writer between the two would block both. Otherwise as `Mutex`.
+/// Thread-safe.
 class SharedMutex {
  public:
   explicit SharedMutex(const SyncOptions& options = {});

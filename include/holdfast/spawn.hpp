@@ -135,7 +135,6 @@ Root run_root(std::shared_ptr<SpawnStateOf<T>> state, Task<T> task) {
 /// A thread that runs tasks must not be blocked by one of them.
 void refuse_inside_task(const char* function);
 
-
 }  // namespace detail
 
 /// A task that runs by itself. Await it, or `get()` it from a plain thread, once, for its result.
@@ -145,8 +144,8 @@ void refuse_inside_task(const char* function);
 /// const Page page = co_await download;
 /// ```
 ///
-/// Dropping the handle lets the task go on alone. A failure that nobody can see any more, other than
-/// a cancellation, ends the program with its text, as with `std::thread`.
+/// Dropping the handle lets the task go on alone. A failure that nobody can see any more, other
+/// than a cancellation, ends the program with its text, as with `std::thread`.
 template <typename T>
 class [[nodiscard]] Spawned final : private detail::Wait {
  public:

@@ -10,8 +10,8 @@ namespace holdfast {
 
 /// So many per period, evenly.
 ///
-/// No window of `period` ever sees more than `count + burst - 1` pass: with the default burst of one
-/// that is `count`, and there is no moment at which two windows' worth can pass at once.
+/// No window of `period` ever sees more than `count + burst - 1` pass: with the default burst of
+/// one that is `count`, and there is no moment at which two windows' worth can pass at once.
 struct Rate {
   std::uint32_t count = 1;         ///< At least 1.
   Duration period{1'000'000'000};  ///< At least a nanosecond per token.

@@ -34,8 +34,8 @@ void Histogram::add(Duration duration) noexcept {
 }
 
 Duration Histogram::quantile(double q) const noexcept {
-  const auto wanted = static_cast<std::uint64_t>(
-      std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_)));
+  const auto wanted =
+      static_cast<std::uint64_t>(std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_)));
   std::uint64_t seen = 0;
   for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
     seen += buckets_.at(bucket);

@@ -25,8 +25,7 @@ void SpawnState::wait() {
   ended_changed_.wait(lock, [this] { return ended_; });
 }
 
-SpawnState::Join SpawnState::join(TaskContext& joiner,
-                                  std::coroutine_handle<> coroutine) noexcept {
+SpawnState::Join SpawnState::join(TaskContext& joiner, std::coroutine_handle<> coroutine) noexcept {
   const std::scoped_lock lock(mutex_);
   HOLDFAST_CHECK(joiner_ == nullptr, "a spawned task was awaited by two at once");
   if (std::exchange(left_, false)) {

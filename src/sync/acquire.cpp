@@ -96,8 +96,9 @@ using detail::Ending;
 using detail::Turnstile;
 
 Acquire::~Acquire() {
-  HOLDFAST_CHECK(!queued, "a coroutine was destroyed while it waited for a lock: let it end by "
-                          "requesting a stop");
+  HOLDFAST_CHECK(!queued,
+                 "a coroutine was destroyed while it waited for a lock: let it end by "
+                 "requesting a stop");
 }
 
 Acquire::Alarm::Alarm(Acquire& owner) noexcept
@@ -211,9 +212,7 @@ Hold Acquire::wait() {
   parked.wake = [](detail::Waiter& waiter) noexcept {
     static_cast<ParkedThread&>(waiter).parking.leave();
   };
-  const auto cancel_parked = [&] {
-    request_.turnstile->abandon(parked, Ending::kCancelled);
-  };
+  const auto cancel_parked = [&] { request_.turnstile->abandon(parked, Ending::kCancelled); };
   const std::stop_callback on_stop(stop_, cancel_parked);
   const auto deadline = detail::deadline_of(options_, MonotonicTime::now());
   if (request_.turnstile->enter(parked, request_.generation, Turnstile::Patience::kWait,

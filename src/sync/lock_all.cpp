@@ -12,10 +12,10 @@ std::vector<std::size_t> canonical_order(std::span<const AcquireRequest> request
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto id = [&](std::size_t i) { return requests[i].turnstile->id(); };
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return id(a) < id(b); });
-  const auto twice = std::adjacent_find(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return id(a) == id(b);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return id(a) < id(b); });
+  const auto twice = std::adjacent_find(
+      order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return id(a) == id(b); });
   if (twice != order.end()) {
     throw InvalidArgument("lock_all: arguments " + std::to_string(*twice + 1) + " and " +
                           std::to_string(*std::next(twice) + 1) +

@@ -6,8 +6,7 @@
 namespace holdfast {
 
 SharedMutex::SharedMutex(const SyncOptions& options)
-    : profile_("SharedMutex", options),
-      turnstile_(detail::Turnstile::kUnitsMax, profile_.get()) {}
+    : profile_("SharedMutex", options), turnstile_(detail::Turnstile::kUnitsMax, profile_.get()) {}
 
 std::size_t SharedMutex::reader_count() const noexcept {
   const std::uint32_t free = turnstile_->free_units();

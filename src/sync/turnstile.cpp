@@ -35,8 +35,9 @@ TurnstileProfile::TurnstileProfile(const char* kind, const SyncOptions& options)
       overtakes_max(options.overtakes_max),
       graph(options.detector != nullptr ? &options.detector->graph() : nullptr) {
   if (queue.overflow() == QueueLimit::Overflow::kDropOldest && queue.length_max() == 0) {
-    throw InvalidArgument(*what + ": QueueLimit::drop_oldest(0) would drop every waiter; give at "
-                                  "least 1, or QueueLimit::reject(0)");
+    throw InvalidArgument(*what +
+                          ": QueueLimit::drop_oldest(0) would drop every waiter; give at "
+                          "least 1, or QueueLimit::reject(0)");
   }
   if (options.held_long && (options.measure == nullptr || !options.on_held_long)) {
     throw InvalidArgument(*what + ": held_long needs measure (a clock) and on_held_long");
@@ -123,8 +124,8 @@ class Turnstile::Section {
   Section& operator=(const Section&) = delete;
 
   ~Section() {
-    const bool managed = !turnstile_.queue_.empty() || turnstile_.closed_ ||
-                         turnstile_.free_ < 0 || turnstile_.watched();
+    const bool managed = !turnstile_.queue_.empty() || turnstile_.closed_ || turnstile_.free_ < 0 ||
+                         turnstile_.watched();
     turnstile_.word_.store((generation_ << kGenerationShift) | (managed ? kManaged : 0) |
                                static_cast<std::uint32_t>(turnstile_.free_),
                            std::memory_order_release);

@@ -10,8 +10,7 @@ namespace {
 
 template <typename Container, typename Value>
 void erase_one(Container& container, const Value& value) noexcept {
-  if (auto found = std::find(container.begin(), container.end(), value);
-      found != container.end()) {
+  if (auto found = std::find(container.begin(), container.end(), value); found != container.end()) {
     container.erase(found);
   }
 }
@@ -108,9 +107,8 @@ std::vector<std::uint64_t> WaitGraph::order_path(std::uint64_t from, std::uint64
 void WaitGraph::start_wait(const Holder& holder, int priority) {
   const std::scoped_lock guard(mutex_);
   auto& waiters = locks_.at(holder.lock_id).waiters;
-  const auto place = std::find_if(waiters.begin(), waiters.end(), [&](const Waiting& other) {
-    return other.priority < priority;
-  });
+  const auto place = std::find_if(waiters.begin(), waiters.end(),
+                                  [&](const Waiting& other) { return other.priority < priority; });
   waiters.insert(place, {&holder, priority});
   if (holder.owner.id == 0) {
     return;
@@ -220,8 +218,8 @@ std::vector<WaitGraph::Obstacle> WaitGraph::obstacles(std::uint64_t owner) const
   return result;
 }
 
-// With `stuck` never letting go of anything, can `owner` still get what it waits for? Those ahead of
-// it in the queue come first, so the heaviest of them must fit, too.
+// With `stuck` never letting go of anything, can `owner` still get what it waits for? Those ahead
+// of it in the queue come first, so the heaviest of them must fit, too.
 bool WaitGraph::can_go_on(std::uint64_t owner,
                           const std::unordered_set<std::uint64_t>& stuck) const {
   const auto found = owners_.find(owner);

@@ -52,7 +52,7 @@ class WaitGraph {
     std::string what;
     std::uint32_t capacity = 0;
     std::vector<const Holder*> holders;
-    std::vector<Waiting> waiters;  // In the order of service.
+    std::vector<Waiting> waiters;                         // In the order of service.
     std::unordered_set<std::uint64_t> wanted_while_held;  // Locks.
   };
   struct OwnerState {

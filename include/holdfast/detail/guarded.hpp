@@ -59,17 +59,19 @@ class [[nodiscard]] Guarded {
   auto operator co_await() & { return await(); }
 
   auto operator co_await() && {
-    static_assert(!HOLDFAST_AWAITED_TEMPORARIES_BREAK || std::is_trivially_destructible_v<Function>,
-                  "this compiler (g++ before 13) destroys the captures of a lambda inside a co_await "
-                  "twice: name the operation first (auto work = mutex.run_exclusive(...);), then "
-                  "co_await work; or capture by reference only");
+    static_assert(
+        !HOLDFAST_AWAITED_TEMPORARIES_BREAK || std::is_trivially_destructible_v<Function>,
+        "this compiler (g++ before 13) destroys the captures of a lambda inside a co_await "
+        "twice: name the operation first (auto work = mutex.run_exclusive(...);), then "
+        "co_await work; or capture by reference only");
     return await();
   }
 
  private:
   /// The task lives in the awaiter, so that both last as long as the co_await.
   struct Awaiter {
-    explicit Awaiter(Task<Value> started) : task(std::move(started)), inner(task.operator co_await()) {}
+    explicit Awaiter(Task<Value> started)
+        : task(std::move(started)), inner(task.operator co_await()) {}
     Task<Value> task;
     typename Task<Value>::Awaiter inner;
 

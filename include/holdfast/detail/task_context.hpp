@@ -27,8 +27,8 @@ class Wait {
 };
 
 /// One logical thread of control: a spawned task with all that it awaits, or a branch of `all` or
-/// `any`. It runs or waits, in one place at a time, so one slot is enough to cancel it: a wait costs
-/// two atomic operations, not a registered callback.
+/// `any`. It runs or waits, in one place at a time, so one slot is enough to cancel it: a wait
+/// costs two atomic operations, not a registered callback.
 class TaskContext {
  public:
   /// A task of its own, not yet known to its executor.

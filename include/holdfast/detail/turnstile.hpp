@@ -54,7 +54,7 @@ struct TurnstileProfile {
   std::shared_ptr<const std::string> what;  ///< For example: Mutex 'orders'.
   QueueLimit queue;
   std::uint32_t overtakes_max;
-  WaitGraph* graph;                         ///< Null where nobody looks for deadlocks.
+  WaitGraph* graph;                              ///< Null where nobody looks for deadlocks.
   std::unique_ptr<ContentionRecorder> recorder;  ///< Null where contention is not measured.
 };
 
@@ -86,9 +86,9 @@ class ProfileOwner {
 /// Only a holder of the mutex sets or clears the bit. A release gives its units to the waiters that
 /// now fit before anyone else can take them (no barging), and wakes them after the mutex is free.
 ///
-/// The memory of a turnstile is never returned, only used for the next one under another generation.
-/// So an operation that was made before its lock was destroyed finds out, and a hold may outlive its
-/// lock, at no cost to either.
+/// The memory of a turnstile is never returned, only used for the next one under another
+/// generation. So an operation that was made before its lock was destroyed finds out, and a hold
+/// may outlive its lock, at no cost to either.
 class Turnstile {
  public:
   static constexpr std::uint32_t kUnitsMax = 1U << 30;

@@ -22,8 +22,8 @@ enum class Ending : std::uint8_t {
   kUnsatisfiable,
 };
 
-/// One who wants in. It lives in the memory of the one who waits: queueing allocates nothing. All of
-/// it is guarded by the mutex of its turnstile from the moment that it enters.
+/// One who wants in. It lives in the memory of the one who waits: queueing allocates nothing. All
+/// of it is guarded by the mutex of its turnstile from the moment that it enters.
 struct Waiter {
   std::uint32_t weight = 1;
   std::uint32_t tokens = 0;
@@ -47,8 +47,8 @@ struct Waiter {
 
 /// Waiters by priority, then by arrival.
 ///
-/// One list in order of service; the first waiters of the priorities are linked among themselves, so
-/// that finding a newcomer's place costs a step per priority in use, and all else is O(1).
+/// One list in order of service; the first waiters of the priorities are linked among themselves,
+/// so that finding a newcomer's place costs a step per priority in use, and all else is O(1).
 class WaitQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
@@ -79,7 +79,8 @@ class WaitQueue {
   }
 
   void erase(Waiter& waiter) noexcept {
-    const bool is_level = waiter.previous == nullptr || waiter.previous->priority != waiter.priority;
+    const bool is_level =
+        waiter.previous == nullptr || waiter.previous->priority != waiter.priority;
     if (is_level) {
       Waiter* const next = waiter.next;
       if (next != nullptr && next->priority == waiter.priority) {
