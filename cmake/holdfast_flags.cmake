@@ -69,7 +69,7 @@ endif()
 # of a build, so that the tests can share one precompiled header.
 function(holdfast_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_options(
     ${target}
     PRIVATE ${holdfast_warnings} $<$<BOOL:${HOLDFAST_WERROR}>:-Werror>
