@@ -152,7 +152,8 @@ class TaskPromiseOf final : public PromiseBase, public PromiseResult<T> {
 /// A task is awaited once, by a task, or given to `spawn`, `sync_wait`, `all` or `any`. It runs on
 /// the executor of the one who awaits it, and is cancelled with it: a wait inside it then throws
 /// `Cancelled`. Awaiting costs one frame allocation (the coroutine's) and no stack, so a loop or a
-/// chain of any length up to `kTaskDepthMax` is safe with every compiler.
+/// chain of any length up to `kTaskDepthMax` is safe with every compiler. It may await what is not
+/// ours, too, and then goes on wherever that resumes it, and is not cancelled there.
 template <typename T = void>
 class HOLDFAST_COROUTINE_TYPE Task {
   static_assert(!std::is_reference_v<T>, "a Task returns a value: return a pointer instead");

@@ -96,6 +96,14 @@ std::stop_token TaskContext::stop_token() {
 
 [[gnu::noinline]] TaskContext* TaskContext::current() noexcept { return current_context; }
 
+void TaskContext::continue_with(std::coroutine_handle<> coroutine) noexcept {
+  if (current_context == this) {
+    trampoline_->next = coroutine;
+  } else {
+    schedule(coroutine);
+  }
+}
+
 void TaskContext::resume(Work& work) noexcept {
   TaskContext& context = *static_cast<ResumeWork&>(work).context;
   Trampoline trampoline{std::exchange(context.resume_next_, nullptr)};

@@ -83,8 +83,9 @@ class TaskContext {
     executor_.post(resume_work_);
   }
   /// Hands over to `coroutine` when the running one has suspended: a jump of the trampoline, which
-  /// keeps the stack flat whatever the compiler makes of symmetric transfer.
-  void continue_with(std::coroutine_handle<> coroutine) noexcept { trampoline_->next = coroutine; }
+  /// keeps the stack flat whatever the compiler makes of symmetric transfer. If something that is
+  /// not ours resumed the running one, there is no trampoline, and the executor goes on with it.
+  void continue_with(std::coroutine_handle<> coroutine) noexcept;
 
   /// The context that runs on this thread, or null.
   [[nodiscard]] static TaskContext* current() noexcept;
