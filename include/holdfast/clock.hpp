@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace holdfast {
 
@@ -121,6 +122,8 @@ class VirtualClock final : public Clock {
   bool advance_to_next();
 
   [[nodiscard]] std::size_t armed_count() const noexcept;
+  /// When the next timer is due.
+  [[nodiscard]] std::optional<TimePoint> next_due() const noexcept;
 
  private:
   std::unique_ptr<detail::TimerQueue> queue_;

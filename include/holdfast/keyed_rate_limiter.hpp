@@ -36,19 +36,18 @@ class KeyedRateLimiter {
   /// Called when a key is first seen, or seen again after it was forgotten.
   using LimitsOf = std::function<RateLimits(const Key&)>;
 
+  /// The clock must outlive the limiter. An `InvalidArgument` for limits that mean nothing: here,
+  /// or for limits by key when the key is first used.
   KeyedRateLimiter(Clock& clock, const RateLimits& limits, const SyncOptions& options = {})
       : KeyedRateLimiter(clock, LimitsOf([limits](const Key&) { return limits; }), options) {
-    static_cast<void>(TokenBucket(limits.rate, clock.now()));
-    static_cast<void>(detail::checked_capacity(limits.at_once, *profile_.get()));
+    static_cast<void>(checked(limits, *profile_.get()));
   }
   KeyedRateLimiter(Clock& clock, LimitsOf limits_of, const SyncOptions& options = {})
       : profile_("KeyedRateLimiter", options),
         turnstiles_(std::make_shared<Turnstiles>(
             profile_.get(),
-            [this, limits_of = std::move(limits_of)](const Key& key) {
-              const RateLimits limits = limits_of(key);
-              return typename Turnstiles::Limits{
-                  detail::checked_capacity(limits.at_once, *profile_.get()), limits.rate};
+            [profile = profile_.get(), limits_of = std::move(limits_of)](const Key& key) {
+              return checked(limits_of(key), *profile);
             },
             &clock)) {}
   KeyedRateLimiter(const KeyedRateLimiter&) = delete;
@@ -81,6 +80,12 @@ class KeyedRateLimiter {
   [[nodiscard]] Contention contention() const { return detail::contention_of(*profile_.get()); }
 
  private:
+  static typename Turnstiles::Limits checked(const RateLimits& limits,
+                                             const detail::TurnstileProfile& profile) {
+    static_cast<void>(TokenBucket(limits.rate, TimePoint{}));
+    return {detail::checked_capacity(limits.at_once, profile), limits.rate};
+  }
+
   detail::ProfileOwner profile_;
   std::shared_ptr<Turnstiles> turnstiles_;
 };

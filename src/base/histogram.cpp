@@ -29,7 +29,7 @@ void Histogram::add(Duration duration) noexcept {
   const Duration positive = std::max(duration, Duration::zero());
   ++buckets_.at(bucket_of(static_cast<std::uint64_t>(positive.count())));
   ++count_;
-  total_ += positive;
+  total_ = positive > Duration::max() - total_ ? Duration::max() : total_ + positive;
   max_ = std::max(max_, positive);
 }
 

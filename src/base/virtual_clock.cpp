@@ -17,6 +17,8 @@ void VirtualClock::disarm(Timer& timer) noexcept { queue_->disarm(timer); }
 bool VirtualClock::try_disarm(Timer& timer) noexcept { return queue_->try_disarm(timer); }
 std::size_t VirtualClock::armed_count() const noexcept { return queue_->size(); }
 
+std::optional<TimePoint> VirtualClock::next_due() const noexcept { return queue_->next_due(); }
+
 void VirtualClock::advance(Duration by) {
   if (by < Duration::zero()) {
     throw InvalidArgument("VirtualClock::advance: " + std::to_string(by.count()) +

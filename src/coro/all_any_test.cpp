@@ -125,9 +125,7 @@ TEST(Any, TheFirstToEndWinsAndTheOthersAreStopped) {
 
 TEST(Any, AFailureThatComesFirstIsThrown) {
   World world;
-  const auto body = []() -> Task<void> {
-    co_await any(after(1h, 1), fail_after(1s, "too bad"));
-  };
+  const auto body = []() -> Task<void> { co_await any(after(1h, 1), fail_after(1s, "too bad")); };
   EXPECT_EQ(error_text<std::runtime_error>([&] { world.run(body()); }), "too bad");
 }
 

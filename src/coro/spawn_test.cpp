@@ -78,7 +78,9 @@ TEST(Spawn, ADroppedHandleLetsTheTaskGoOn) {
     co_await this_task::sleep_for(1s);
     ++count;
   };
-  { auto dropped = world.start(body(ended)); }
+  {
+    auto dropped = world.start(body(ended));
+  }
   EXPECT_EQ(world.executor.task_count(), 1U);
   world.advance(1s);
   EXPECT_EQ(ended, 1);
@@ -88,7 +90,9 @@ TEST(Spawn, ADroppedHandleLetsTheTaskGoOn) {
 TEST(Spawn, ADroppedTaskMayBeCancelled) {
   World world;
   std::stop_source source;
-  { auto dropped = world.start(after(1h, 1), {.stop = source.get_token()}); }
+  {
+    auto dropped = world.start(after(1h, 1), {.stop = source.get_token()});
+  }
   source.request_stop();
   world.executor.drain();
   EXPECT_EQ(world.executor.task_count(), 0U);
@@ -98,7 +102,9 @@ TEST(SpawnDeathTest, AFailureThatNobodyCanSeeEndsTheProgramWithItsText) {
   EXPECT_DEATH(
       {
         World world;
-        { auto dropped = spawn(world.executor, failing(), {.name = "orphan"}); }
+        {
+          auto dropped = spawn(world.executor, failing(), {.name = "orphan"});
+        }
         world.executor.drain();
       },
       "'orphan' failed and nobody waits for it: it broke");
@@ -177,14 +183,18 @@ TEST(Executors, AnEndingExecutorStopsItsTasksAndRunsThemToTheirEnds) {
   };
   {
     ManualExecutor executor(clock);
-    { auto dropped = spawn(executor, body(cancelled)); }
+    {
+      auto dropped = spawn(executor, body(cancelled));
+    }
     executor.drain();
   }
   EXPECT_TRUE(cancelled);
   cancelled = false;
   {
     ThreadPool pool(2);
-    { auto dropped = spawn(pool, body(cancelled)); }
+    {
+      auto dropped = spawn(pool, body(cancelled));
+    }
   }
   EXPECT_TRUE(cancelled);
 }

@@ -203,8 +203,7 @@ TEST(Sleep, IsEndedByAStop) {
   auto task = world.start(nap(), {.name = "dozer"});
   task.request_stop();
   world.executor.drain();
-  EXPECT_EQ(error_text<Cancelled>([&] { task.get(); }),
-            "'dozer' was asked to stop while it slept");
+  EXPECT_EQ(error_text<Cancelled>([&] { task.get(); }), "'dozer' was asked to stop while it slept");
   EXPECT_EQ(world.clock.armed_count(), 0U);
 }
 

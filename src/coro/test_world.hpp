@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -15,6 +15,7 @@ namespace holdfast::testing {
 struct World {
   VirtualClock clock;
   ManualExecutor executor{clock};
+  std::stop_source stop_all{};
 
   template <typename T>
   T run(Task<T> task) {
@@ -23,14 +24,37 @@ struct World {
   /// Starts `task` and runs everything as far as it goes without time passing.
   template <typename T>
   Spawned<T> start(Task<T> task, const SpawnOptions& options = {}) {
-    auto spawned = spawn(executor, std::move(task), options);
+    const auto& stop = options.stop.stop_possible() ? options.stop : stop_all.get_token();
+    auto spawned = spawn(executor, std::move(task), {.name = options.name, .stop = stop});
     executor.drain();
     return spawned;
   }
+  /// Lets time pass; whatever it wakes runs at its own moment.
   void advance(Duration by) {
-    clock.advance(by);
+    const TimePoint target = clock.now() + by;
+    while (clock.next_due().value_or(TimePoint::max()) <= target) {
+      clock.advance_to_next();
+      executor.drain();
+    }
+    clock.advance(target - clock.now());
     executor.drain();
   }
+};
+
+/// Ends the tasks that a test left waiting before it takes away what they use: the last member of
+/// whatever that is.
+class EndTasks {
+ public:
+  explicit EndTasks(World& world) noexcept : world_(world) {}
+  EndTasks(const EndTasks&) = delete;
+  EndTasks& operator=(const EndTasks&) = delete;
+  ~EndTasks() {
+    world_.stop_all.request_stop();
+    world_.executor.drain();
+  }
+
+ private:
+  World& world_;
 };
 
 /// The text of the `Exception` that `call` throws, or what it did instead.

@@ -272,11 +272,14 @@ std::vector<DeadlockStep> WaitGraph::cycle_through(
     const std::uint64_t from = open.front();
     open.pop_front();
     for (const auto& obstacle : obstacles(from)) {
-      if (stuck.contains(obstacle.owner) &&
+      if (obstacle.owner != from && stuck.contains(obstacle.owner) &&
           arrivals.emplace(obstacle.owner, Arrival{from, obstacle.what}).second) {
         open.push_back(obstacle.owner);
       }
     }
+  }
+  if (!arrivals.contains(owner)) {  // Nobody else is to blame: it waits for what it holds itself.
+    arrivals.emplace(owner, Arrival{owner, locks_.at(owners_.at(owner).waits->lock_id).what});
   }
   std::vector<DeadlockStep> cycle;
   std::uint64_t at = owner;
