@@ -16,10 +16,8 @@ SeededExecutor::~SeededExecutor() {
 }
 
 void SeededExecutor::post(Work& work) noexcept {
-  {
-    const std::scoped_lock lock(mutex_);
-    ready_.push_back(&work);
-  }
+  const std::scoped_lock lock(mutex_);
+  ready_.push_back(&work);
   posted_.notify_one();
 }
 

@@ -45,6 +45,8 @@ Sleep::Alarm::Alarm(Sleep& owner) noexcept
 bool Sleep::start(detail::TaskContext& context, std::coroutine_handle<> task) {
   context_ = &context;
   task_ = task;
+  state_ = State::kStarting;
+  cancelled_ = false;
   if (!context.begin_wait(*this)) {
     cancelled_ = true;
     return false;

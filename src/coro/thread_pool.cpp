@@ -45,13 +45,10 @@ class ThreadPool::Threads {
   }
 
   void post(Work& work) noexcept {
-    bool wake = false;
-    {
-      const std::scoped_lock lock(mutex_);
-      ready_.push(work);
-      wake = idle_ > 0;
-    }
-    if (wake) {
+    const std::scoped_lock lock(mutex_);
+    ready_.push(work);
+    if (idle_ > 0) {
+      // Under the lock: without it the work may have run, and the pool be gone, by now.
       ready_changed_.notify_one();
     }
   }
