@@ -123,14 +123,15 @@ void play_on_a_virtual_clock(Stage& stage) {
   holdfast::sync_wait(executor, holdfast::all(std::move(calls)), {.stop = stage.stop()});
 
   stage.say(
-      fmt::format("{} calls on a virtual clock: {} seconds of it", kCalls,
+      fmt::format("{} calls on a virtual clock took {} seconds of it, and none of ours", kCalls,
                   std::chrono::duration_cast<std::chrono::seconds>(clock.now() - start).count()));
   stage.check(fmt::format("{} calls on a virtual clock: no second saw more than {} start", kCalls,
                           kPerSecond),
               client.meter.starts().size() == kCalls &&
                   starts_per_second_most(client.meter.starts()) <= kPerSecond);
-  stage.check(fmt::format("and exactly {} were running when it was busiest", kAtOnce),
-              client.meter.running_most() == kAtOnce);
+  stage.check(
+      fmt::format("{} calls on a virtual clock: at its busiest {} were running", kCalls, kAtOnce),
+      client.meter.running_most() == kAtOnce);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ void play_wrong(Stage& stage) {
   }
   stage.check("nested locks: the deadlock is found, and its cycle named",
               deadlock && deadlock->cycle().size() == 2);
-  stage.check("the one that was told lets go, and the other comes to its end",
+  stage.check("nested locks: who gets the error lets go, and the other comes to its end",
               first.has_value() != second.has_value());
 }
 

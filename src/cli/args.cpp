@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "args.hpp"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
@@ -45,18 +47,32 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// "; it belongs to 'holdfast demo'", if a command has the option.
+std::string belongs_to(const CLI::App& app, const std::string& option) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_option_no_throw(option) != nullptr) {
+      return fmt::format("; it belongs to 'holdfast {}'", command->get_name());
+    }
+  }
+  return {};
+}
+
 /// What is wrong with `word`, which nothing has a use for.
 std::string complaint(const CLI::App& app, const std::string& word) {
   const auto commands = app.get_subcommands();
   const CLI::App& where = commands.empty() ? app : *commands.back();
   if (word.starts_with("-")) {
     const std::string name = word.substr(0, word.find('='));
-    return fmt::format("unknown option '{}'{}", name, did_you_mean(name, option_names(where)));
+    const std::string owner = commands.empty() ? belongs_to(app, name) : std::string{};
+    return fmt::format("unknown option '{}'{}", name,
+                       owner.empty() ? did_you_mean(name, option_names(where)) : owner);
   }
   if (commands.empty()) {
     return fmt::format("unknown command '{}'{}", word, did_you_mean(word, command_names(app)));
   }
-  return fmt::format("unexpected argument '{}'", word);
+  const auto scenario = nearest(word, scenario_names());
+  return fmt::format("unexpected argument '{}'{}", word,
+                     scenario ? "; did you mean '--only " + *scenario + "'?" : std::string{});
 }
 
 void check_scenarios(const std::vector<std::string>& only) {
@@ -76,7 +92,6 @@ void check_scenarios(const std::vector<std::string>& only) {
 Args parse_args(int argc, const char* const* argv) {
   CLI::App app("Holdfast: locks, limits and workflows for C++.", "holdfast");
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.get_formatter()->label("Subcommands", "Commands");
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION "\n", "Print the version");
   app.set_help_flag("-h,--help", "Print this help");
   app.footer(kExitCodes);
@@ -85,7 +100,7 @@ Args parse_args(int argc, const char* const* argv) {
 
   DemoArgs demo_args;
   CLI::App* demo = app.add_subcommand("demo", "Play the examples and check what they promise");
-  demo->allow_extras();
+  demo->group("Commands")->allow_extras();
   demo->add_option("--only", demo_args.only, "Play only these")->type_name("NAME");
   demo->add_flag("--list", demo_args.list, "Print what can be played, and end");
   demo->footer(kExitCodes);

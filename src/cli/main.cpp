@@ -5,8 +5,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <exception>
+#include <string>
+#include <system_error>
 #include <variant>
 
 #include <fmt/core.h>
@@ -39,7 +40,7 @@ ExitCode code_of_output(const Terminal& terminal, ExitCode code) {
     die_of(SIGPIPE);  // As every filter does: `| head` has read enough.
   }
   fmt::print(stderr, "holdfast: standard output cannot be written: {}\n",
-             std::strerror(terminal.error()));
+             std::generic_category().message(terminal.error()));
   return kOutputLost;
 }
 
@@ -68,14 +69,7 @@ ExitCode run(const DemoArgs& args) {
   return code;
 }
 
-}  // namespace
-
-}  // namespace holdfast::cli
-
-int main(int argc, char** argv) {
-  using namespace holdfast::cli;
-  keep_standard_streams();
-  std::signal(SIGPIPE, SIG_IGN);  // The demo is to end in order, not in the middle.
+int run_program(int argc, const char* const* argv) {
   try {
     return std::visit([](const auto& args) { return run(args); }, parse_args(argc, argv));
   } catch (const UsageError& error) {
@@ -85,4 +79,14 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "holdfast: internal error: {}\n", error.what());
     return kInternal;
   }
+}
+
+}  // namespace
+
+}  // namespace holdfast::cli
+
+int main(int argc, char** argv) {
+  holdfast::cli::keep_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // The demo is to end in order, not in the middle.
+  return holdfast::cli::run_program(argc, argv);
 }
