@@ -89,6 +89,7 @@ void play_in_real_time(Stage& stage) {
   ApiClient client(pool.clock());
   std::atomic<std::size_t> ended = 0;
   std::vector<holdfast::Task<void>> calls;
+  calls.reserve(kCalls);
   for (int i = 0; i < kCalls; ++i) {
     calls.push_back(call_and_count(stage, client, ended, kCalls, i));
   }
@@ -116,6 +117,7 @@ void play_on_a_virtual_clock(Stage& stage) {
   holdfast::ManualExecutor executor(clock);
   ApiClient client(clock);
   std::vector<holdfast::Task<void>> calls;
+  calls.reserve(kCalls);
   for (int i = 0; i < kCalls; ++i) {
     calls.push_back(call(client, duration_of(i)));
   }

@@ -45,7 +45,9 @@ class LogFile {
   }
 
   [[nodiscard]] std::vector<std::string> lines() {
-    std::rewind(file_.get());
+    if (std::fseek(file_.get(), 0, SEEK_SET) != 0) {
+      throw std::runtime_error("the temporary file cannot be read");
+    }
     std::vector<std::string> lines(1);
     for (int byte = std::fgetc(file_.get()); byte != EOF; byte = std::fgetc(file_.get())) {
       if (byte == '\n') {
@@ -108,6 +110,7 @@ std::vector<std::string> write_all(Stage& stage, holdfast::Executor& executor, A
   Log log;
   std::atomic<std::size_t> written = 0;
   std::vector<holdfast::Task<void>> writers;
+  writers.reserve(kWriters);
   for (int writer = 0; writer < kWriters; ++writer) {
     writers.push_back(write_lines(stage, log, written, append_line, writer));
   }

@@ -83,9 +83,9 @@ class TerminalStage final : public examples::Stage {
   }
 
   Terminal& terminal_;
-  const std::string_view scenario_;
+  std::string_view scenario_;
   std::vector<Check>& checks_;
-  const std::stop_token stop_;
+  std::stop_token stop_;
   std::mutex checking_;
   std::mutex drawing_;
   std::chrono::steady_clock::time_point draw_next_{};

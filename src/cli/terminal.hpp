@@ -49,9 +49,9 @@ class Terminal {
  private:
   void write(std::string_view bytes) noexcept;
 
-  const int fd_;
-  const TerminalTraits traits_;
-  const std::function<void()> on_lost_;
+  int fd_;
+  TerminalTraits traits_;
+  std::function<void()> on_lost_;
   std::mutex mutex_;
   std::string status_;
   std::atomic<int> error_ = 0;
