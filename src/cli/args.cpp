@@ -101,7 +101,7 @@ Args parse_args(int argc, const char* const* argv) {
   DemoArgs demo_args;
   CLI::App* demo = app.add_subcommand("demo", "Play the examples and check what they promise");
   demo->group("Commands")->allow_extras();
-  demo->add_option("--only", demo_args.only, "Play only these")->type_name("NAME");
+  demo->add_option("--only", demo_args.only, "Play only these")->type_name("NAME")->delimiter(',');
   demo->add_flag("--list", demo_args.list, "Print what can be played, and end");
   demo->footer(kExitCodes);
 

@@ -96,8 +96,9 @@ class Plain(unittest.TestCase):
         self.assertNotIn("checkout", done.stdout)
 
     def test_plays_what_is_named_in_that_order(self):
-        done = run("demo", "--only", "transfer", "checkout")
-        self.assertEqual(re.findall(r"(?m)^(\w+): ", done.stdout), ["transfer", "checkout"])
+        for names in (["transfer", "checkout"], ["transfer,checkout"]):
+            done = run("demo", "--only", *names)
+            self.assertEqual(re.findall(r"(?m)^(\w+): ", done.stdout), ["transfer", "checkout"])
 
 
 class OnATerminal(unittest.TestCase):
