@@ -22,7 +22,8 @@ Duration per_token(const Rate& rate) {
                           std::to_string(rate.period.count()) +
                           " ns; the period must be at least a nanosecond per token");
   }
-  const Duration interval{(rate.period.count() + rate.count - 1) / rate.count};
+  const bool even = rate.period.count() % rate.count == 0;
+  const Duration interval{rate.period.count() / rate.count + (even ? 0 : 1)};
   if (interval > Duration::max() / 4 / rate.burst) {
     throw InvalidArgument("Rate: a burst of " + std::to_string(rate.burst) + " at one token per " +
                           std::to_string(interval.count()) + " ns is longer than time itself");

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace holdfast::cli {
+
+/// The command line cannot be understood; the message names the word.
+class UsageError final : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Only print this: the help, the version.
+struct PrintText {
+  std::string text;
+};
+
+struct DemoArgs {
+  std::vector<std::string> only;  ///< All if empty.
+  bool list = false;
+};
+
+using Args = std::variant<PrintText, DemoArgs>;
+
+[[nodiscard]] Args parse_args(int argc, const char* const* argv);
+
+}  // namespace holdfast::cli

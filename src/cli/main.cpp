@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <system_error>
+#include <variant>
+
+#include <fmt/core.h>
+
+#include "args.hpp"
+#include "demo.hpp"
+#include "exit_code.hpp"
+#include "interrupt.hpp"
+#include "terminal.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+/// A standard stream that was closed must not become the number of a file that is opened later.
+void keep_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) {
+      // Takes the lowest free number. For reading only: what is written there is an error still.
+      static_cast<void>(open("/dev/null", O_RDONLY));
+    }
+  }
+}
+
+ExitCode code_of_output(const Terminal& terminal, ExitCode code) {
+  if (terminal.error() == 0) {
+    return code;
+  }
+  if (terminal.error() == EPIPE) {
+    die_of(SIGPIPE);  // As every filter does: `| head` has read enough.
+  }
+  fmt::print(stderr, "holdfast: standard output cannot be written: {}\n",
+             std::generic_category().message(terminal.error()));
+  return kOutputLost;
+}
+
+ExitCode run(const PrintText& print) {
+  Terminal terminal(STDOUT_FILENO, {});
+  std::string text = print.text;
+  if (text.ends_with('\n')) {
+    text.pop_back();
+  }
+  terminal.line(text);
+  return code_of_output(terminal, kOk);
+}
+
+ExitCode run(const DemoArgs& args) {
+  Interrupt interrupt;
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO), [&] { interrupt.request_stop(); });
+  if (args.list) {
+    list_scenarios(terminal);
+    return code_of_output(terminal, kOk);
+  }
+  const bool passed = play_demo(terminal, chosen_scenarios(args.only), interrupt.stop());
+  const ExitCode code = code_of_output(terminal, passed ? kOk : kCheckFailed);
+  if (code != kOutputLost && interrupt.signal() != 0) {
+    die_of(interrupt.signal());
+  }
+  return code;
+}
+
+int run_program(int argc, const char* const* argv) {
+  try {
+    return std::visit([](const auto& args) { return run(args); }, parse_args(argc, argv));
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", error.what());
+    return kUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "holdfast: internal error: {}\n", error.what());
+    return kInternal;
+  }
+}
+
+}  // namespace
+
+}  // namespace holdfast::cli
+
+int main(int argc, char** argv) {
+  holdfast::cli::keep_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // The demo is to end in order, not in the middle.
+  return holdfast::cli::run_program(argc, argv);
+}
