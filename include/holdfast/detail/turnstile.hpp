@@ -167,8 +167,10 @@ class Turnstile {
 
   bool enter_open(Waiter& waiter, Patience patience, const Owner& owner, WakeList& woken,
                   std::vector<LockOrderInversion>& inversions);
+  bool enter_plain(Waiter& waiter) noexcept;
   void leave_managed(std::uint32_t weight, Holder* holder) noexcept;
-  [[nodiscard]] bool watched() const noexcept;
+  void serve_plain(WakeList& woken) noexcept;
+  void note_kind() noexcept;
   [[nodiscard]] bool admit(Waiter& waiter) noexcept;
   void grant(Waiter& waiter) noexcept;
   void end(Waiter& waiter, Ending why) noexcept;
@@ -188,6 +190,8 @@ class Turnstile {
   std::int64_t free_ = 0;  // Counts only inside a Section; else the word does.
   std::uint32_t capacity_ = 0;
   bool closed_ = true;
+  bool watched_ = false;  // Every step goes through the mutex.
+  bool plain_ = false;    // Open, and there is nothing but units, and no limit to the queue.
   std::uint64_t id_ = 0;
   std::shared_ptr<TurnstileProfile> profile_;
 
