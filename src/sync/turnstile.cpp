@@ -203,12 +203,37 @@ void Turnstile::note_kind() noexcept {
   const bool seen =
       profile_ != nullptr && (profile_->recorder != nullptr || profile_->graph != nullptr);
   watched_ = bucket_ || keeper_ != nullptr || seen;
-  plain_ = !closed_ && !watched_ && profile_->overtakes_max == 0 &&
-           profile_->queue.overflow() == QueueLimit::Overflow::kWait;
+  plain_.store(!closed_ && !watched_ && profile_->overtakes_max == 0 &&
+                   profile_->queue.overflow() == QueueLimit::Overflow::kWait,
+               std::memory_order_relaxed);
 }
 
-bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patience,
-                      const Owner& owner) {
+// As enter_open, where only units count. Nobody can be served because of a newcomer in line:
+// whoever is first has not fitted since the last change.
+inline bool Turnstile::enter_plain(Waiter& waiter) noexcept {
+  const Waiter* const first = queue_.first();
+  if (free_ >= waiter.weight && (first == nullptr || first->priority < waiter.priority)) {
+    free_ -= waiter.weight;
+    waiter.ending = Ending::kGranted;
+    return false;
+  }
+  queue_.push(waiter);
+  return true;
+}
+
+bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner) {
+  if (patience == Patience::kWait && plain_.load(std::memory_order_relaxed)) {
+    const Section section(*this);
+    if (plain_.load(std::memory_order_relaxed) && section.generation() == generation &&
+        waiter.ending == Ending::kNone && waiter.weight <= capacity_) {
+      return enter_plain(waiter);
+    }
+  }
+  return enter_any(waiter, generation, patience, owner);
+}
+
+bool Turnstile::enter_any(Waiter& waiter, std::uint32_t generation, Patience patience,
+                          Owner owner) {
   std::vector<LockOrderInversion> inversions;
   WaitGraph* graph = nullptr;
   bool queued = false;
@@ -223,9 +248,6 @@ bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patienc
       end(waiter, waiter.ending);
       return false;
     }
-    if (plain_ && patience == Patience::kWait && waiter.weight <= capacity_) {
-      return enter_plain(waiter);
-    }
     graph = profile_->graph;
     queued = enter_open(waiter, patience, owner, woken, inversions);
   }
@@ -233,19 +255,6 @@ bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patienc
     graph->report(inversions);
   }
   return queued;
-}
-
-// As enter_open, where only units count. Nobody can be served because of a newcomer in line:
-// whoever is first has not fitted since the last change.
-bool Turnstile::enter_plain(Waiter& waiter) noexcept {
-  const Waiter* const first = queue_.first();
-  if (free_ >= waiter.weight && (first == nullptr || first->priority < waiter.priority)) {
-    free_ -= waiter.weight;
-    waiter.ending = Ending::kGranted;
-    return false;
-  }
-  queue_.push(waiter);
-  return true;
 }
 
 bool Turnstile::enter_open(Waiter& waiter, Patience patience, const Owner& owner, WakeList& woken,
@@ -425,16 +434,25 @@ void Turnstile::abandon(Waiter& waiter, Ending why) noexcept {
   serve(woken);
 }
 
-void Turnstile::serve_plain(WakeList& woken) noexcept {
-  while (!queue_.empty() && free_ >= queue_.first()->weight) {
-    Waiter& first = queue_.pop();
-    free_ -= first.weight;
-    first.ending = Ending::kGranted;
-    woken.push(first);
+void Turnstile::leave_managed(std::uint32_t weight, Holder* holder) noexcept {
+  if (plain_.load(std::memory_order_relaxed)) {
+    WakeList woken;
+    const Section section(*this);
+    if (plain_.load(std::memory_order_relaxed)) {
+      free_ += weight;
+      while (!queue_.empty() && free_ >= queue_.first()->weight) {
+        Waiter& first = queue_.pop();
+        free_ -= first.weight;
+        first.ending = Ending::kGranted;
+        woken.push(first);
+      }
+      return;
+    }
   }
+  leave_any(weight, holder);
 }
 
-void Turnstile::leave_managed(std::uint32_t weight, Holder* holder) noexcept {
+void Turnstile::leave_any(std::uint32_t weight, Holder* holder) noexcept {
   const std::unique_ptr<Holder> gone(holder);
   std::shared_ptr<Keeper> keeper;
   void* entry = nullptr;
@@ -443,10 +461,6 @@ void Turnstile::leave_managed(std::uint32_t weight, Holder* holder) noexcept {
     WakeList woken;
     const Section section(*this);
     free_ += weight;
-    if (plain_) {
-      serve_plain(woken);
-      return;
-    }
     if (holder != nullptr && holder->profile->recorder != nullptr) {
       holder->profile->recorder->released(*holder);
     }
