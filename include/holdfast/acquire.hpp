@@ -26,8 +26,16 @@ struct AcquireRequest {
   std::uint32_t tokens = 0;
 };
 
+/// Throws the `InvalidArgument` that says what is wrong with these.
+[[noreturn]] void refuse(const WaitOptions& options);
+
 /// An `InvalidArgument` for a negative time-out or a priority out of range.
-void check(const WaitOptions& options);
+inline void check(const WaitOptions& options) {
+  const bool negative = options.timeout && *options.timeout < Duration::zero();
+  if (negative || options.priority < kPriorityMin || options.priority > kPriorityMax) {
+    refuse(options);
+  }
+}
 
 /// The hold, at once or never.
 [[nodiscard]] std::optional<Hold> try_acquire(const AcquireRequest& request);

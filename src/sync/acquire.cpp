@@ -13,16 +13,14 @@ namespace holdfast {
 
 namespace detail {
 
-void check(const WaitOptions& options) {
+void refuse(const WaitOptions& options) {
   if (options.timeout && *options.timeout < Duration::zero()) {
     throw InvalidArgument("WaitOptions: a timeout of " + std::to_string(options.timeout->count()) +
                           " ns is negative; give zero (do not wait) or more");
   }
-  if (options.priority < kPriorityMin || options.priority > kPriorityMax) {
-    throw InvalidArgument("WaitOptions: a priority of " + std::to_string(options.priority) +
-                          " is out of range; give " + std::to_string(kPriorityMin) + " to " +
-                          std::to_string(kPriorityMax));
-  }
+  throw InvalidArgument("WaitOptions: a priority of " + std::to_string(options.priority) +
+                        " is out of range; give " + std::to_string(kPriorityMin) + " to " +
+                        std::to_string(kPriorityMax));
 }
 
 std::optional<TimePoint> deadline_of(const WaitOptions& options, TimePoint now) {
