@@ -249,8 +249,10 @@ std::vector<const Case*> select(const Arguments& arguments) {
   for (const Case& one : registered()) {
     all.push_back(&one);
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Case* a, const Case* b) { return a->suite < b->suite; });
+  // Suites by name, their cases as they were registered.
+  std::sort(all.begin(), all.end(), [](const Case* a, const Case* b) {
+    return a->suite != b->suite ? a->suite < b->suite : a < b;
+  });
   require_known("suite", arguments.suites, all, [](const Case& one) { return one.suite; });
   const auto of_suites = of_names(all, arguments.suites, &Case::suite);
   require_known("case", arguments.cases, of_suites, [](const Case& one) { return one.name; });

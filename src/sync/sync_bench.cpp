@@ -175,10 +175,10 @@ class Relay {
  public:
   explicit Relay(Executor& executor) : executor_(executor), first_(*mutex_.try_lock()) {}
 
-  template <typename MakeTask>
-  void line_up(const MakeTask& make_task) {
+  template <typename MakeTask, typename... Arguments>
+  void line_up(const MakeTask& make_task, const Arguments&... arguments) {
     for (std::uint64_t i = 0; i < kTakers; ++i) {
-      tasks_.push_back(spawn(executor_, make_task(mutex_, count_)));
+      tasks_.push_back(spawn(executor_, make_task(mutex_, count_, arguments...)));
     }
   }
 
@@ -211,11 +211,11 @@ struct RelayFigures {
   double allocations_per_handoff;
 };
 
-template <typename MakeTask>
-RelayFigures relay_by_hand(Clock& clock, const MakeTask& make_task) {
+template <typename MakeTask, typename... Arguments>
+RelayFigures relay_by_hand(Clock& clock, const MakeTask& make_task, const Arguments&... arguments) {
   ManualExecutor executor(clock);
   Relay relay(executor);
-  relay.line_up(make_task);
+  relay.line_up(make_task, arguments...);
   executor.drain();
   require(relay.all_in_line(), "a task did not wait");
   const std::uint64_t allocations_before = allocation_count();
@@ -241,9 +241,7 @@ RelayFigures timeout_relay() {
 RelayFigures stop_token_relay() {
   const std::stop_source stop;
   VirtualClock clock;
-  return relay_by_hand(clock, [&stop](Mutex& mutex, std::uint64_t& count) {
-    return take_turns_or_stop(mutex, count, stop.get_token());
-  });
+  return relay_by_hand(clock, take_turns_or_stop, stop.get_token());
 }
 
 double timeout_wait_ns() { return timeout_relay().ns_per_handoff; }
