@@ -26,8 +26,16 @@ struct AcquireRequest {
   std::uint32_t tokens = 0;
 };
 
+/// Throws the `InvalidArgument` that says what is wrong with these.
+[[noreturn]] void refuse(const WaitOptions& options);
+
 /// An `InvalidArgument` for a negative time-out or a priority out of range.
-void check(const WaitOptions& options);
+inline void check(const WaitOptions& options) {
+  const bool negative = options.timeout && *options.timeout < Duration::zero();
+  if (negative || options.priority < kPriorityMin || options.priority > kPriorityMax) {
+    refuse(options);
+  }
+}
 
 /// The hold, at once or never.
 [[nodiscard]] std::optional<Hold> try_acquire(const AcquireRequest& request);
@@ -55,14 +63,16 @@ void check(const WaitOptions& options);
 /// All of them queue alike. Whoever wins the race between a grant and a time-out or a stop, there
 /// is one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`, `Closed`, `QueueFull`,
 /// `Dropped`, `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting allocates nothing.
-class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait {
+class [[nodiscard]] Acquire final {
  public:
   explicit Acquire(const detail::AcquireRequest& request) noexcept : request_(request) {}
   Acquire(const detail::AcquireRequest& request, const WaitOptions& options, std::stop_token stop)
       : request_(request), options_(options), stop_(std::move(stop)) {
     detail::check(options_);
   }
-  ~Acquire();
+  Acquire(const Acquire&) = delete;
+  Acquire& operator=(const Acquire&) = delete;
+  ~Acquire() = default;
 
   /// Blocks this thread. Inside a task it throws `WrongContext`: it would block the executor.
   [[nodiscard]] Hold wait();
@@ -78,17 +88,13 @@ class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait
     detail::TaskContext& context = task.promise().task_context();
     if (!context.stop_requested() && !stop_.stop_requested() &&
         request_.turnstile->enter_if_free(request_.generation, request_.weight)) {
-      ending = detail::Ending::kGranted;
       return false;
     }
     return start(context, task);
   }
 
   Hold await_resume() {
-    if (context_ != nullptr) {
-      finish();
-    }
-    return {*request_.turnstile, request_.weight, holder};
+    return {*request_.turnstile, request_.weight, waiting_ ? finish() : nullptr};
   }
 
   [[nodiscard]] const detail::AcquireRequest& request() const noexcept { return request_; }
@@ -97,27 +103,37 @@ class [[nodiscard]] Acquire final : private detail::Waiter, private detail::Wait
 
  private:
   class Parking;
+  struct Waiting;
   struct Alarm : Timer {
-    explicit Alarm(Acquire& owner) noexcept;
-    Acquire& acquire;
+    explicit Alarm(Waiting& owner) noexcept;
+    Waiting& waiting;
   };
   struct OnStop {
-    Acquire* acquire;
-    void operator()() const noexcept { acquire->cancel(); }
+    Waiting* waiting;
+    void operator()() const noexcept { waiting->cancel(); }
+  };
+  /// What it takes to wait in a task: made only when the lock is not free.
+  struct Waiting final : detail::Waiter, detail::Wait {
+    Waiting(const detail::AcquireRequest& request, int its_priority,
+            detail::TaskContext& its_context, std::coroutine_handle<> its_task) noexcept;
+    ~Waiting();
+    void cancel() noexcept override;
+
+    detail::Turnstile& turnstile;
+    detail::TaskContext& context;
+    std::coroutine_handle<> task;
+    std::exception_ptr refusal;
+    std::optional<Alarm> alarm;
+    std::optional<std::stop_callback<OnStop>> on_stop;
   };
 
   bool start(detail::TaskContext& context, std::coroutine_handle<> task);
-  void finish();
-  void cancel() noexcept override;
+  detail::Holder* finish();
 
   detail::AcquireRequest request_;
   WaitOptions options_{};
   std::stop_token stop_{};
-  detail::TaskContext* context_ = nullptr;  // Null while nothing needs to be tidied up.
-  std::coroutine_handle<> task_;
-  std::exception_ptr refusal_;
-  std::optional<Alarm> alarm_;
-  std::optional<std::stop_callback<OnStop>> on_stop_;
+  std::optional<Waiting> waiting_;
 };
 
 }  // namespace holdfast

@@ -124,6 +124,7 @@ class ManualExecutor final : public Executor {
 
  private:
   class Inbox;
+  bool run_next();
   Clock& clock_;
   detail::WorkList ready_;
   std::unique_ptr<Inbox> inbox_;

@@ -79,6 +79,19 @@ void ManualExecutor::post(Work& work) noexcept {
 
 bool ManualExecutor::run_one() {
   const DrainingScope scope(*this);
+  return run_next();
+}
+
+std::size_t ManualExecutor::drain() {
+  const DrainingScope scope(*this);
+  std::size_t count = 0;
+  while (run_next()) {
+    ++count;
+  }
+  return count;
+}
+
+bool ManualExecutor::run_next() {
   inbox_->move_to(ready_);
   if (ready_.empty()) {
     return false;
@@ -86,14 +99,6 @@ bool ManualExecutor::run_one() {
   Work& work = ready_.pop();
   work.run(work);
   return true;
-}
-
-std::size_t ManualExecutor::drain() {
-  std::size_t count = 0;
-  while (run_one()) {
-    ++count;
-  }
-  return count;
 }
 
 void ManualExecutor::drive_until(const std::function<bool()>& done) {

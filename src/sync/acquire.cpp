@@ -13,16 +13,14 @@ namespace holdfast {
 
 namespace detail {
 
-void check(const WaitOptions& options) {
+void refuse(const WaitOptions& options) {
   if (options.timeout && *options.timeout < Duration::zero()) {
     throw InvalidArgument("WaitOptions: a timeout of " + std::to_string(options.timeout->count()) +
                           " ns is negative; give zero (do not wait) or more");
   }
-  if (options.priority < kPriorityMin || options.priority > kPriorityMax) {
-    throw InvalidArgument("WaitOptions: a priority of " + std::to_string(options.priority) +
-                          " is out of range; give " + std::to_string(kPriorityMin) + " to " +
-                          std::to_string(kPriorityMax));
-  }
+  throw InvalidArgument("WaitOptions: a priority of " + std::to_string(options.priority) +
+                        " is out of range; give " + std::to_string(kPriorityMin) + " to " +
+                        std::to_string(kPriorityMax));
 }
 
 std::optional<TimePoint> deadline_of(const WaitOptions& options, TimePoint now) {
@@ -95,71 +93,78 @@ void throw_ending(const Waiter& waiter) {
 using detail::Ending;
 using detail::Turnstile;
 
-Acquire::~Acquire() {
+Acquire::Waiting::Waiting(const detail::AcquireRequest& request, int its_priority,
+                          detail::TaskContext& its_context,
+                          std::coroutine_handle<> its_task) noexcept
+    : turnstile(*request.turnstile), context(its_context), task(its_task) {
+  weight = request.weight;
+  tokens = request.tokens;
+  priority = its_priority;
+  wake = [](detail::Waiter& waiter) noexcept {
+    auto& waiting = static_cast<Waiting&>(waiter);
+    waiting.context.schedule(waiting.task);
+  };
+}
+
+Acquire::Waiting::~Waiting() {
   HOLDFAST_CHECK(!queued,
                  "a coroutine was destroyed while it waited for a lock: let it end by "
                  "requesting a stop");
 }
 
-Acquire::Alarm::Alarm(Acquire& owner) noexcept
-    : Timer([](Timer& timer) noexcept {
-        Acquire& late = static_cast<Alarm&>(timer).acquire;
-        late.request_.turnstile->abandon(late, Ending::kTimedOut);
-      }),
-      acquire(owner) {}
+void Acquire::Waiting::cancel() noexcept { turnstile.abandon(*this, Ending::kCancelled); }
 
-void Acquire::cancel() noexcept { request_.turnstile->abandon(*this, Ending::kCancelled); }
+Acquire::Alarm::Alarm(Waiting& owner) noexcept
+    : Timer([](Timer& timer) noexcept {
+        Waiting& late = static_cast<Alarm&>(timer).waiting;
+        late.turnstile.abandon(late, Ending::kTimedOut);
+      }),
+      waiting(owner) {}
 
 // Whatever can end the wait is set up before the waiter is published by `enter`; after that another
 // thread may have resumed the task, and nothing here is touched.
 bool Acquire::start(detail::TaskContext& context, std::coroutine_handle<> task) {
-  context_ = &context;
-  task_ = task;
-  wake = [](detail::Waiter& waiter) noexcept {
-    auto& acquire = static_cast<Acquire&>(waiter);
-    acquire.context_->schedule(acquire.task_);
-  };
-  if (!context.begin_wait(*this)) {
-    ending = Ending::kCancelled;
+  Waiting& waiting = waiting_.emplace(request_, options_.priority, context, task);
+  if (!context.begin_wait(waiting)) {
+    waiting.ending = Ending::kCancelled;
     return false;
   }
-  weight = request_.weight;
-  tokens = request_.tokens;
-  priority = options_.priority;
   try {
     auto patience = Turnstile::Patience::kWait;
-    const bool bounded = options_.timeout || options_.deadline;
-    const TimePoint now = bounded ? context.clock().now() : TimePoint{};
-    const auto deadline = detail::deadline_of(options_, now);
-    if (deadline && *deadline <= now) {
-      patience = Turnstile::Patience::kDeadlinePassed;
-    } else if (deadline) {
-      alarm_.emplace(*this);
-      context.clock().arm(*alarm_, *deadline);
+    if (options_.timeout || options_.deadline) {
+      const TimePoint now = context.clock().now();
+      const auto deadline = detail::deadline_of(options_, now);
+      if (*deadline <= now) {
+        patience = Turnstile::Patience::kDeadlinePassed;
+      } else {
+        waiting.alarm.emplace(waiting);
+        context.clock().arm(*waiting.alarm, *deadline);
+      }
     }
     if (stop_.stop_possible()) {
-      on_stop_.emplace(stop_, OnStop{this});
+      waiting.on_stop.emplace(stop_, OnStop{&waiting});
     }
-    return request_.turnstile->enter(*this, request_.generation, patience,
+    return request_.turnstile->enter(waiting, request_.generation, patience,
                                      {.task = &context, .is_thread = false});
   } catch (...) {
-    refusal_ = std::current_exception();
+    waiting.refusal = std::current_exception();
     return false;
   }
 }
 
-void Acquire::finish() {
-  context_->end_wait();
-  if (alarm_) {
-    context_->clock().disarm(*alarm_);
+detail::Holder* Acquire::finish() {
+  waiting_->context.end_wait();
+  if (waiting_->alarm) {
+    waiting_->context.clock().disarm(*waiting_->alarm);
   }
-  on_stop_.reset();
-  if (refusal_ != nullptr) {
-    std::rethrow_exception(refusal_);
+  waiting_->on_stop.reset();
+  if (waiting_->refusal != nullptr) {
+    std::rethrow_exception(waiting_->refusal);
   }
-  if (ending != Ending::kGranted) {
-    detail::throw_ending(*this);
+  if (waiting_->ending != Ending::kGranted) {
+    detail::throw_ending(*waiting_);
   }
+  return waiting_->holder;
 }
 
 /// Where a plain thread waits.
@@ -197,8 +202,9 @@ class Acquire::Parking {
 Hold Acquire::wait() {
   detail::refuse_inside_task("wait()");
   if (stop_.stop_requested()) {
-    ending = Ending::kCancelled;
-    detail::throw_ending(*this);
+    detail::Waiter cancelled;
+    cancelled.ending = Ending::kCancelled;
+    detail::throw_ending(cancelled);
   }
   if (request_.turnstile->enter_if_free(request_.generation, request_.weight)) {
     return {*request_.turnstile, request_.weight, nullptr};

@@ -125,7 +125,7 @@ class Turnstile::Section {
 
   ~Section() {
     const bool managed = !turnstile_.queue_.empty() || turnstile_.closed_ || turnstile_.free_ < 0 ||
-                         turnstile_.watched();
+                         turnstile_.watched_;
     turnstile_.word_.store((generation_ << kGenerationShift) | (managed ? kManaged : 0) |
                                static_cast<std::uint32_t>(turnstile_.free_),
                            std::memory_order_release);
@@ -154,6 +154,7 @@ Turnstile& Turnstile::make(std::uint32_t capacity, std::shared_ptr<TurnstileProf
   turnstile.capacity_ = capacity;
   turnstile.free_ = capacity;
   turnstile.closed_ = false;
+  turnstile.note_kind();
   return turnstile;
 }
 
@@ -177,6 +178,7 @@ void Turnstile::close() noexcept {
     section.next_generation();
     profile = std::move(profile_);
     keeper = std::move(keeper_);
+    note_kind();
     free_ -= 1;  // Ours: whoever leaves last puts the turnstile away, and we have not left yet.
   }
   if (token_clock_ != nullptr) {
@@ -188,6 +190,7 @@ void Turnstile::close() noexcept {
     token_alarm_.reset();
     token_alarm_at_.reset();
     bucket_.reset();
+    note_kind();
     free_ += 1;
     unused = free_ == capacity_;
   }
@@ -196,13 +199,41 @@ void Turnstile::close() noexcept {
   }
 }
 
-bool Turnstile::watched() const noexcept {
-  return bucket_ || keeper_ != nullptr ||
-         (profile_ != nullptr && (profile_->recorder != nullptr || profile_->graph != nullptr));
+void Turnstile::note_kind() noexcept {
+  const bool seen =
+      profile_ != nullptr && (profile_->recorder != nullptr || profile_->graph != nullptr);
+  watched_ = bucket_ || keeper_ != nullptr || seen;
+  plain_.store(!closed_ && !watched_ && profile_->overtakes_max == 0 &&
+                   profile_->queue.overflow() == QueueLimit::Overflow::kWait,
+               std::memory_order_relaxed);
 }
 
-bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patience,
-                      const Owner& owner) {
+// As enter_open, where only units count. Nobody can be served because of a newcomer in line:
+// whoever is first has not fitted since the last change.
+inline bool Turnstile::enter_plain(Waiter& waiter) noexcept {
+  const Waiter* const first = queue_.first();
+  if (free_ >= waiter.weight && (first == nullptr || first->priority < waiter.priority)) {
+    free_ -= waiter.weight;
+    waiter.ending = Ending::kGranted;
+    return false;
+  }
+  queue_.push(waiter);
+  return true;
+}
+
+bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner) {
+  if (patience == Patience::kWait && plain_.load(std::memory_order_relaxed)) {
+    const Section section(*this);
+    if (plain_.load(std::memory_order_relaxed) && section.generation() == generation &&
+        waiter.ending == Ending::kNone && waiter.weight <= capacity_) {
+      return enter_plain(waiter);
+    }
+  }
+  return enter_any(waiter, generation, patience, owner);
+}
+
+bool Turnstile::enter_any(Waiter& waiter, std::uint32_t generation, Patience patience,
+                          Owner owner) {
   std::vector<LockOrderInversion> inversions;
   WaitGraph* graph = nullptr;
   bool queued = false;
@@ -404,6 +435,24 @@ void Turnstile::abandon(Waiter& waiter, Ending why) noexcept {
 }
 
 void Turnstile::leave_managed(std::uint32_t weight, Holder* holder) noexcept {
+  if (plain_.load(std::memory_order_relaxed)) {
+    WakeList woken;
+    const Section section(*this);
+    if (plain_.load(std::memory_order_relaxed)) {
+      free_ += weight;
+      while (!queue_.empty() && free_ >= queue_.first()->weight) {
+        Waiter& first = queue_.pop();
+        free_ -= first.weight;
+        first.ending = Ending::kGranted;
+        woken.push(first);
+      }
+      return;
+    }
+  }
+  leave_any(weight, holder);
+}
+
+void Turnstile::leave_any(std::uint32_t weight, Holder* holder) noexcept {
   const std::unique_ptr<Holder> gone(holder);
   std::shared_ptr<Keeper> keeper;
   void* entry = nullptr;
@@ -453,6 +502,7 @@ void Turnstile::set_rate(const Rate& rate, Clock& clock) {
     bucket_.emplace(rate, clock.now());
     token_clock_ = &clock;
     token_alarm_.emplace(*this);
+    note_kind();
   }
   end_unsatisfiable(woken);
   serve(woken);
@@ -486,6 +536,7 @@ void Turnstile::set_keeper(std::shared_ptr<Keeper> keeper, void* entry) noexcept
   const Section section(*this);
   keeper_ = std::move(keeper);
   keeper_entry_ = entry;
+  note_kind();
 }
 
 std::uint32_t Turnstile::capacity() const noexcept {

@@ -111,19 +111,20 @@ class TaskContext {
     void operator()() const noexcept { context->request_stop(); }
   };
 
+  // What every wait touches comes first and together.
   Executor& executor_;
-  TaskContext* parent_ = nullptr;
-  std::uint64_t id_;
-  std::string name_;
-  std::size_t branch_index_ = 0;
-  bool needed_ = false;
-
   // 0: running. A Wait*: waiting, a stop cancels it. With kStopped: a stop was requested, which
   // stays. With kCancelling: `cancel` of the wait is being called, which must not go away yet.
   std::atomic<std::uintptr_t> slot_ = 0;
   Trampoline* trampoline_ = nullptr;
   std::coroutine_handle<> resume_next_;
   ResumeWork resume_work_;
+
+  TaskContext* parent_ = nullptr;
+  std::uint64_t id_;
+  std::string name_;
+  std::size_t branch_index_ = 0;
+  bool needed_ = false;
 
   std::atomic<std::stop_source*> stop_source_ = nullptr;  // Made when someone asks for a token.
   std::optional<std::stop_callback<RequestStop>> outer_stop_;

@@ -121,7 +121,7 @@ class Turnstile {
   /// Grants at once, or queues, or ends the waiter with another ending; true if it was queued.
   /// Only with `kWait` is anyone queued; with `kTry` one who would have to wait ends with `kNone`.
   /// Throws `DeadlockError`.
-  bool enter(Waiter& waiter, std::uint32_t generation, Patience patience, const Owner& owner);
+  bool enter(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner);
 
   /// Ends the wait for this reason, if it has not ended. Any thread.
   void abandon(Waiter& waiter, Ending why) noexcept;
@@ -165,10 +165,13 @@ class Turnstile {
   Turnstile() = default;
   ~Turnstile() = default;
 
+  bool enter_plain(Waiter& waiter) noexcept;
+  bool enter_any(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner);
   bool enter_open(Waiter& waiter, Patience patience, const Owner& owner, WakeList& woken,
                   std::vector<LockOrderInversion>& inversions);
   void leave_managed(std::uint32_t weight, Holder* holder) noexcept;
-  [[nodiscard]] bool watched() const noexcept;
+  void leave_any(std::uint32_t weight, Holder* holder) noexcept;
+  void note_kind() noexcept;
   [[nodiscard]] bool admit(Waiter& waiter) noexcept;
   void grant(Waiter& waiter) noexcept;
   void end(Waiter& waiter, Ending why) noexcept;
@@ -188,6 +191,10 @@ class Turnstile {
   std::int64_t free_ = 0;  // Counts only inside a Section; else the word does.
   std::uint32_t capacity_ = 0;
   bool closed_ = true;
+  bool watched_ = false;  // Every step goes through the mutex.
+  // Open, and there is nothing but units, and no limit to the queue. Read outside of a Section it
+  // says only which way is worth trying.
+  std::atomic<bool> plain_ = false;
   std::uint64_t id_ = 0;
   std::shared_ptr<TurnstileProfile> profile_;
 

@@ -58,6 +58,10 @@ class WaitQueue {
   [[nodiscard]] Waiter* oldest_of_lowest() const noexcept { return lowest_level(); }
 
   void push(Waiter& waiter) noexcept {
+    if (last_ != nullptr && last_->priority == waiter.priority) {
+      link(waiter, last_, nullptr);
+      return;
+    }
     Waiter* below = first_;  // The level that the newcomer goes before.
     Waiter* level = nullptr;
     while (below != nullptr && below->priority >= waiter.priority) {
@@ -70,12 +74,29 @@ class WaitQueue {
       waiter.level_below = below;
       relink_levels(waiter, &waiter);
     }
-    waiter.previous = after;
-    waiter.next = below;
-    (after != nullptr ? after->next : first_) = &waiter;
-    (below != nullptr ? below->previous : last_) = &waiter;
-    waiter.queued = true;
-    ++size_;
+    link(waiter, after, below);
+  }
+
+  /// Takes out the first, of whom there is one.
+  Waiter& pop() noexcept {
+    Waiter& waiter = *first_;
+    Waiter* const next = waiter.next;
+    if (next == nullptr) {
+      last_ = nullptr;
+    } else {
+      next->previous = nullptr;
+      next->level_above = nullptr;
+      if (next->priority == waiter.priority) {
+        next->level_below = waiter.level_below;
+        if (next->level_below != nullptr) {
+          next->level_below->level_above = next;
+        }
+      }
+    }
+    first_ = next;
+    waiter.queued = false;
+    --size_;
+    return waiter;
   }
 
   void erase(Waiter& waiter) noexcept {
@@ -103,6 +124,15 @@ class WaitQueue {
   }
 
  private:
+  void link(Waiter& waiter, Waiter* after, Waiter* before) noexcept {
+    waiter.previous = after;
+    waiter.next = before;
+    (after != nullptr ? after->next : first_) = &waiter;
+    (before != nullptr ? before->previous : last_) = &waiter;
+    waiter.queued = true;
+    ++size_;
+  }
+
   /// The neighbours of `old_level` get `new_level` instead.
   static void relink_levels(const Waiter& old_level, Waiter* new_level) noexcept {
     if (old_level.level_above != nullptr) {
