@@ -208,25 +208,18 @@ void Turnstile::note_kind() noexcept {
                std::memory_order_relaxed);
 }
 
-// As enter_open, where only units count. Nobody can be served because of a newcomer in line:
-// whoever is first has not fitted since the last change.
-inline bool Turnstile::enter_plain(Waiter& waiter) noexcept {
-  const Waiter* const first = queue_.first();
-  if (free_ >= waiter.weight && (first == nullptr || first->priority < waiter.priority)) {
-    free_ -= waiter.weight;
-    waiter.ending = Ending::kGranted;
-    return false;
-  }
-  queue_.push(waiter);
-  return true;
-}
-
 bool Turnstile::enter(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner) {
   if (patience == Patience::kWait && plain_.load(std::memory_order_relaxed)) {
     const Section section(*this);
     if (plain_.load(std::memory_order_relaxed) && section.generation() == generation &&
         waiter.ending == Ending::kNone && waiter.weight <= capacity_) {
-      return enter_plain(waiter);
+      // Nobody can be served because of a newcomer in line: whoever is first has not fitted since
+      // the last change.
+      const bool granted = grant_at_once(waiter);
+      if (!granted) {
+        queue_.push(waiter);
+      }
+      return !granted;
     }
   }
   return enter_any(waiter, generation, patience, owner);
@@ -269,9 +262,7 @@ bool Turnstile::enter_open(Waiter& waiter, Patience patience, const Owner& owner
       inversions = profile_->graph->wants(*waiter.holder);
     }
   }
-  const Waiter* const first = queue_.first();
-  if ((first == nullptr || first->priority < waiter.priority) && admit(waiter)) {
-    grant(waiter);
+  if (grant_at_once(waiter)) {
     return false;
   }
   if (patience == Patience::kTry) {
@@ -334,6 +325,16 @@ void Turnstile::drop_oldest(WakeList& woken) noexcept {
   woken.push(oldest);
 }
 
+bool Turnstile::grant_at_once(Waiter& waiter) noexcept {
+  const Waiter* const first = queue_.first();
+  const bool granted =
+      (first == nullptr || first->priority < waiter.priority) && admit(waiter);
+  if (granted) {
+    grant(waiter);
+  }
+  return granted;
+}
+
 bool Turnstile::admit(Waiter& waiter) noexcept {
   if (free_ < waiter.weight) {
     return false;
@@ -352,6 +353,9 @@ bool Turnstile::admit(Waiter& waiter) noexcept {
 void Turnstile::grant(Waiter& waiter) noexcept {
   free_ -= waiter.weight;
   waiter.ending = Ending::kGranted;
+  if (waiter.holder == nullptr) {
+    return;
+  }
   if (profile_->graph != nullptr) {
     profile_->graph->granted(*waiter.holder);
   }
@@ -381,10 +385,11 @@ void Turnstile::forget(Waiter& waiter) noexcept {
 }
 
 void Turnstile::serve(WakeList& woken) noexcept {
-  while (Waiter* first = queue_.first()) {
+  // Without free units the next in line is not even looked at: it may be far from the cache.
+  while (free_ > 0 && !queue_.empty()) {
+    Waiter* const first = queue_.first();
     if (admit(*first)) {
-      queue_.erase(*first);
-      grant(*first);
+      grant(queue_.pop());
       woken.push(*first);
     } else if (!serve_one_behind(*first, woken)) {
       return;
@@ -395,7 +400,7 @@ void Turnstile::serve(WakeList& woken) noexcept {
 // Lets the next one that fits pass those that do not, as long as each of them may be passed. One
 // that lacks a token is not passed: all who come after it would lack it, too.
 bool Turnstile::serve_one_behind(Waiter& blocked, WakeList& woken) noexcept {
-  if (profile_->overtakes_max == 0 || bucket_ || free_ <= 0) {
+  if (profile_->overtakes_max == 0 || bucket_) {
     return false;
   }
   Waiter* passed = &blocked;
@@ -440,12 +445,7 @@ void Turnstile::leave_managed(std::uint32_t weight, Holder* holder) noexcept {
     const Section section(*this);
     if (plain_.load(std::memory_order_relaxed)) {
       free_ += weight;
-      while (!queue_.empty() && free_ >= queue_.first()->weight) {
-        Waiter& first = queue_.pop();
-        free_ -= first.weight;
-        first.ending = Ending::kGranted;
-        woken.push(first);
-      }
+      serve(woken);
       return;
     }
   }

@@ -165,13 +165,14 @@ class Turnstile {
   Turnstile() = default;
   ~Turnstile() = default;
 
-  bool enter_plain(Waiter& waiter) noexcept;
   bool enter_any(Waiter& waiter, std::uint32_t generation, Patience patience, Owner owner);
   bool enter_open(Waiter& waiter, Patience patience, const Owner& owner, WakeList& woken,
                   std::vector<LockOrderInversion>& inversions);
   void leave_managed(std::uint32_t weight, Holder* holder) noexcept;
   void leave_any(std::uint32_t weight, Holder* holder) noexcept;
   void note_kind() noexcept;
+  /// Lets `waiter` in if it need not wait.
+  [[nodiscard]] bool grant_at_once(Waiter& waiter) noexcept;
   [[nodiscard]] bool admit(Waiter& waiter) noexcept;
   void grant(Waiter& waiter) noexcept;
   void end(Waiter& waiter, Ending why) noexcept;
