@@ -173,8 +173,11 @@ class [[nodiscard]] Spawned final : private detail::Wait {
   }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
-  template <detail::TaskPromise Promise>
+  template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> parent) {
+    static_assert(detail::TaskPromise<Promise>,
+                  "a spawned task is awaited by a holdfast::Task; elsewhere use get(), or start it "
+                  "with async_run() of <holdfast/asio.hpp>");
     HOLDFAST_CHECK(state_ != nullptr, "a spawned task was awaited twice");
     joiner_ = &parent.promise().task_context();
     if (!joiner_->begin_wait(*this)) {
