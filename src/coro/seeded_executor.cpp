@@ -16,11 +16,9 @@ SeededExecutor::~SeededExecutor() {
 }
 
 void SeededExecutor::post(Work& work) noexcept {
-  {
-    const std::scoped_lock lock(mutex_);
-    ready_.push_back(&work);
-  }
-  posted_.notify_one();
+  const std::scoped_lock lock(mutex_);
+  ready_.push_back(&work);
+  posted_.notify_one();  // Under the lock: as soon as the work has run, this may be gone.
 }
 
 bool SeededExecutor::run_one() {

@@ -45,13 +45,10 @@ class ThreadPool::Threads {
   }
 
   void post(Work& work) noexcept {
-    bool wake = false;
-    {
-      const std::scoped_lock lock(mutex_);
-      ready_.push(work);
-      wake = idle_ > 0;
-    }
-    if (wake) {
+    const std::scoped_lock lock(mutex_);
+    ready_.push(work);
+    if (idle_ > 0) {
+      // Under the lock: as soon as the work has run, the pool may be gone.
       ready_changed_.notify_one();
     }
   }

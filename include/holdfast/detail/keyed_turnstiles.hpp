@@ -138,7 +138,12 @@ class KeyedTurnstiles final : public Keeper,
     node.second.full.turnstiles = this;
     node.second.full.node = &node;
     if (limits.rate) {
-      node.second.turnstile->set_rate(*limits.rate, *clock_);
+      try {
+        node.second.turnstile->set_rate(*limits.rate, *clock_);
+      } catch (...) {  // A rate that means nothing must not leave a key without one behind.
+        entries_.erase(entries_.find(key));
+        throw;
+      }
     }
     node.second.turnstile->set_keeper(this->shared_from_this(), &node);
     return node;
