@@ -101,7 +101,7 @@ TEST_F(CoroutineGuards, OptionsAndTokensMayBeWrittenInline) {
       EXPECT_TRUE(a && b && c && d);
     }
     co_await mutex_.run_exclusive([] {}, {.timeout = 5s}, source.get_token());
-    co_await mutex_.lock({.timeout = 5s}, this_task::stop_token());
+    const Hold hold = co_await mutex_.lock({.timeout = 5s}, this_task::stop_token());
   };
   run(body());
   EXPECT_FALSE(mutex_.is_locked());
