@@ -15,6 +15,6 @@ Task<void> use(Mutex& mutex, KeyedMutex<int>& keyed, Semaphore& semaphore, Share
   co_await work;
   co_await mutex.run_exclusive([&text] { return text.size(); });
 #else
-  co_await OPERATION [text] { return text.size(); });
+  co_await OPERATION[text] { return text.size(); });
 #endif
 }
