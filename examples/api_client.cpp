@@ -96,7 +96,7 @@ void play_in_real_time(Stage& stage) {
   stage.say(
       fmt::format("{} calls, at most {} at once and {} per second", kCalls, kAtOnce, kPerSecond));
   const auto start = pool.clock().now();
-  holdfast::sync_wait(pool, holdfast::all(std::move(calls)), {.stop = stage.stop()});
+  holdfast::sync_wait(pool, holdfast::all(std::move(calls)), {}, stage.stop());
   const auto took = pool.clock().now() - start;
 
   stage.say(fmt::format("took {} ms; at most {} were running",
@@ -122,7 +122,7 @@ void play_on_a_virtual_clock(Stage& stage) {
     calls.push_back(call(client, duration_of(i)));
   }
   const auto start = clock.now();
-  holdfast::sync_wait(executor, holdfast::all(std::move(calls)), {.stop = stage.stop()});
+  holdfast::sync_wait(executor, holdfast::all(std::move(calls)), {}, stage.stop());
 
   stage.say(
       fmt::format("{} calls on a virtual clock took {} seconds of it, and none of ours", kCalls,

@@ -114,7 +114,7 @@ void play_with_locks(Stage& stage) {
   stage.say(fmt::format("{} requests at once for {} orders, of which the stock can serve {}",
                         requests.size(), shop.orders.size(), kProducts * kStockPerProduct));
   holdfast::ThreadPool pool(4);
-  holdfast::sync_wait(pool, holdfast::all(std::move(requests)), {.stop = stage.stop()});
+  holdfast::sync_wait(pool, holdfast::all(std::move(requests)), {}, stage.stop());
 
   int charges = 0;
   int charges_most = 0;
@@ -144,7 +144,7 @@ void play_without_locks(Stage& stage) {
       requests.push_back(check_out_without_lock(shop, id));
     }
   }
-  holdfast::sync_wait(executor, holdfast::all(std::move(requests)), {.stop = stage.stop()});
+  holdfast::sync_wait(executor, holdfast::all(std::move(requests)), {}, stage.stop());
 
   const int charges = shop.orders.begin()->second.charges;
   const int left = shop.stock.begin()->second;

@@ -114,7 +114,7 @@ std::vector<std::string> write_all(Stage& stage, holdfast::Executor& executor, A
   for (int writer = 0; writer < kWriters; ++writer) {
     writers.push_back(write_lines(stage, log, written, append_line, writer));
   }
-  holdfast::sync_wait(executor, holdfast::all(std::move(writers)), {.stop = stage.stop()});
+  holdfast::sync_wait(executor, holdfast::all(std::move(writers)), {}, stage.stop());
   return log.file.lines();
 }
 

@@ -97,7 +97,7 @@ void play_right(Stage& stage) {
   stage.say(fmt::format("{} transfers between {} accounts, in both directions at once", kTransfers,
                         bank.accounts.size()));
   holdfast::ThreadPool pool(4);
-  holdfast::sync_wait(pool, holdfast::all(std::move(tasks)), {.stop = stage.stop()});
+  holdfast::sync_wait(pool, holdfast::all(std::move(tasks)), {}, stage.stop());
 
   stage.check(fmt::format("all {} transfers came to their end", kTransfers),
               bank.moved == kTransfers);

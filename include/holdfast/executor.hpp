@@ -76,6 +76,11 @@ class Executor {
   void check_no_tasks() noexcept;
 
  private:
+  /// The first task of an idle executor has come, the last one has ended. Called under a lock:
+  /// spawn nothing.
+  virtual void tasks_began() noexcept {}
+  virtual void tasks_ended() noexcept {}
+
   friend class detail::TaskContext;
   class Tasks;
   std::unique_ptr<Tasks> tasks_;

@@ -82,6 +82,14 @@ class [[nodiscard]] LockAll {
   };
   Awaiter operator co_await() { return Awaiter(take_in_order(*this)); }
 
+  /// For other ways of waiting: what to take, in which order.
+  [[nodiscard]] const std::array<detail::AcquireRequest, kCount>& requests() const noexcept {
+    return requests_;
+  }
+  [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
+  [[nodiscard]] const WaitOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
+
  private:
   static Task<Holds> take_in_order(LockAll& all) {
     Holds holds;

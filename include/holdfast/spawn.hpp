@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <holdfast/detail/task_context.hpp>
@@ -15,9 +16,10 @@
 
 namespace holdfast {
 
+/// How to start a task. Trivially destructible on purpose, as `WaitOptions`: what is written in
+/// braces inside a `co_await` is safe with g++ 12.
 struct SpawnOptions {
-  std::string name{};      ///< Shown in errors, warnings and deadlock reports.
-  std::stop_token stop{};  ///< Cancels the task, too.
+  std::string_view name{};  ///< Shown in errors, warnings and deadlock reports. It is copied.
 };
 
 namespace detail {
@@ -87,9 +89,9 @@ class Root {
     void unhandled_exception() const noexcept { std::terminate(); }
   };
 
-  static void start(Root root, SpawnState& state) noexcept {
-    root.coroutine_.promise().set_root(state.context());
-    state.context().schedule(root.coroutine_);
+  static void start(Root root, TaskContext& context) noexcept {
+    root.coroutine_.promise().set_root(context);
+    context.schedule(root.coroutine_);
   }
 
  private:
@@ -171,8 +173,11 @@ class [[nodiscard]] Spawned final : private detail::Wait {
   }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
-  template <detail::TaskPromise Promise>
+  template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> parent) {
+    static_assert(detail::TaskPromise<Promise>,
+                  "a spawned task is awaited by a holdfast::Task; elsewhere use get(), or start it "
+                  "with async_run() of <holdfast/asio.hpp>");
     HOLDFAST_CHECK(state_ != nullptr, "a spawned task was awaited twice");
     joiner_ = &parent.promise().task_context();
     if (!joiner_->begin_wait(*this)) {
@@ -197,22 +202,24 @@ class [[nodiscard]] Spawned final : private detail::Wait {
   detail::TaskContext* joiner_ = nullptr;
 };
 
-/// Starts `task` on `executor` and returns at once.
+/// Starts `task` on `executor` and returns at once. `stop` cancels the task, too.
 template <typename T>
-Spawned<T> spawn(Executor& executor, Task<T> task, const SpawnOptions& options = {}) {
-  auto state = std::make_shared<detail::SpawnStateOf<T>>(executor, options.name);
+Spawned<T> spawn(Executor& executor, Task<T> task, const SpawnOptions& options = {},
+                 const std::stop_token& stop = {}) {
+  auto state = std::make_shared<detail::SpawnStateOf<T>>(executor, std::string(options.name));
   auto root = detail::run_root<T>(state, std::move(task));
-  state->context().join_executor(state, options.stop);
-  detail::Root::start(root, *state);
+  state->context().join_executor(state, stop);
+  detail::Root::start(root, state->context());
   return Spawned<T>(std::move(state));
 }
 
 /// Runs `task` on `executor` and blocks this thread until its end. An executor that is driven by
 /// hand is driven here. Inside a task it throws `WrongContext`.
 template <typename T>
-T sync_wait(Executor& executor, Task<T> task, const SpawnOptions& options = {}) {
+T sync_wait(Executor& executor, Task<T> task, const SpawnOptions& options = {},
+            const std::stop_token& stop = {}) {
   detail::refuse_inside_task("sync_wait");
-  auto running = spawn(executor, std::move(task), options);
+  auto running = spawn(executor, std::move(task), options, stop);
   executor.drive_until([&running] { return running.ended(); });
   return running.get();
 }

@@ -14,7 +14,9 @@
 #include <holdfast/detail/task_context.hpp>
 #include <holdfast/error.hpp>
 
-#if defined(__clang__) && __has_cpp_attribute(clang::coro_return_type)
+// clang can check what a Task refers to, but then refuses every function that returns one without
+// being a coroutine: a lambda given to run_exclusive, even std::function<Task<void>()>. By choice.
+#if defined(HOLDFAST_CHECK_LIFETIMES) && defined(__clang__)
 #define HOLDFAST_COROUTINE_TYPE [[nodiscard, clang::coro_return_type, clang::coro_lifetimebound]]
 /// For a function that returns a Task and is no coroutine itself.
 #define HOLDFAST_COROUTINE_WRAPPER [[clang::coro_wrapper]]

@@ -35,8 +35,10 @@ void check_stop();
 class [[nodiscard]] Yield {
  public:
   [[nodiscard]] bool await_ready() const noexcept { return false; }
-  template <detail::TaskPromise Promise>
+  template <typename Promise>
   void await_suspend(std::coroutine_handle<Promise> task) const noexcept {
+    static_assert(detail::TaskPromise<Promise>,
+                  "this_task::yield() is for a holdfast::Task: await it in one");
     task.promise().task_context().schedule(task);
   }
   void await_resume() const noexcept {}
@@ -51,8 +53,10 @@ class [[nodiscard]] Sleep final : private detail::Wait {
   ~Sleep() = default;
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
-  template <detail::TaskPromise Promise>
+  template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> task) {
+    static_assert(detail::TaskPromise<Promise>,
+                  "this_task::sleep_for() is for a holdfast::Task: await it in one");
     return start(task.promise().task_context(), task);
   }
   void await_resume();

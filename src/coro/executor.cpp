@@ -17,7 +17,9 @@ bool Executor::Tasks::add(detail::TaskContext& context) {
     first_->previous_task_ = &context;
   }
   first_ = &context;
-  ++size_;
+  if (size_++ == 0) {
+    executor_.tasks_began();
+  }
   return !stopping_;
 }
 
@@ -29,6 +31,7 @@ void Executor::Tasks::remove(detail::TaskContext& context) noexcept {
     context.next_task_->previous_task_ = context.previous_task_;
   }
   if (--size_ == 0) {
+    executor_.tasks_ended();
     empty_.notify_all();
   }
 }
@@ -66,7 +69,7 @@ std::string Executor::Tasks::example() const {
   return first_ == nullptr ? std::string{} : first_->name();
 }
 
-Executor::Executor() : tasks_(std::make_unique<Tasks>()) {}
+Executor::Executor() : tasks_(std::make_unique<Tasks>(*this)) {}
 Executor::~Executor() = default;
 
 void Executor::drive_until(const std::function<bool()>& /*done*/) {}

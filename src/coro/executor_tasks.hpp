@@ -14,6 +14,8 @@ namespace holdfast {
 /// The tasks that were spawned on an executor and have not ended.
 class Executor::Tasks {
  public:
+  explicit Tasks(Executor& executor) noexcept : executor_(executor) {}
+
   /// False if the executor is ending: the task should stop at once.
   bool add(detail::TaskContext& context);
   void remove(detail::TaskContext& context) noexcept;
@@ -24,6 +26,7 @@ class Executor::Tasks {
   [[nodiscard]] std::string example() const;
 
  private:
+  Executor& executor_;
   mutable std::mutex mutex_;
   std::condition_variable empty_;
   detail::TaskContext* first_ = nullptr;

@@ -91,7 +91,7 @@ TEST(Spawn, ADroppedTaskMayBeCancelled) {
   World world;
   std::stop_source source;
   {
-    auto dropped = world.start(after(1h, 1), {.stop = source.get_token()});
+    auto dropped = world.start(after(1h, 1), {}, source.get_token());
   }
   source.request_stop();
   world.executor.drain();

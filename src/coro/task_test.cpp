@@ -235,7 +235,7 @@ TEST(Cancellation, ComesFromAStopTokenToo) {
   World world;
   std::stop_source source;
   const auto nap = []() -> Task<void> { co_await this_task::sleep_for(1h); };
-  auto task = world.start(nap(), {.stop = source.get_token()});
+  auto task = world.start(nap(), {}, source.get_token());
   source.request_stop();
   world.executor.drain();
   EXPECT_THROW(task.get(), Cancelled);
@@ -251,7 +251,7 @@ TEST(Cancellation, BeforeTheStartIsSeenByTheFirstWait) {
     co_await this_task::sleep_for(1h);
     seen.push_back(2);
   };
-  auto task = world.start(body(notes), {.stop = source.get_token()});
+  auto task = world.start(body(notes), {}, source.get_token());
   EXPECT_THROW(task.get(), Cancelled);
   EXPECT_EQ(notes, std::vector<int>{1});
 }
@@ -307,6 +307,21 @@ TEST(Cancellation, CheckStopThrowsOnlyAfterAStop) {
   task.request_stop();
   world.executor.drain();
   EXPECT_THROW(task.get(), Cancelled);
+}
+
+TEST(Sleep, AnEndlessSleepIsNoOverflow) {
+  VirtualClock clock;
+  ManualExecutor executor(clock);
+  clock.advance(1h);
+  auto sleeps =
+      spawn(executor, []() -> Task<void> { co_await this_task::sleep_for(Duration::max()); }());
+  executor.drain();
+  clock.advance(1000h);
+  executor.drain();
+  EXPECT_FALSE(sleeps.ended());
+  sleeps.request_stop();
+  executor.drain();
+  EXPECT_THROW(sleeps.get(), Cancelled);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct World {
   }
   /// Starts `task` and runs everything as far as it goes without time passing.
   template <typename T>
-  Spawned<T> start(Task<T> task, const SpawnOptions& options = {}) {
-    const auto& stop = options.stop.stop_possible() ? options.stop : stop_all.get_token();
-    auto spawned = spawn(executor, std::move(task), {.name = options.name, .stop = stop});
+  Spawned<T> start(Task<T> task, const SpawnOptions& options = {}, std::stop_token stop = {}) {
+    auto spawned = spawn(executor, std::move(task), options,
+                         stop.stop_possible() ? std::move(stop) : stop_all.get_token());
     executor.drain();
     return spawned;
   }

@@ -52,7 +52,8 @@ bool Sleep::start(detail::TaskContext& context, std::coroutine_handle<> task) {
     return false;
   }
   if (duration_) {
-    until_ = context.clock().now() + *duration_;
+    const TimePoint now = context.clock().now();
+    until_ = *duration_ > TimePoint::max() - now ? TimePoint::max() : now + *duration_;
   }
   alarm_.emplace(*this);
   context.clock().arm(*alarm_, until_);

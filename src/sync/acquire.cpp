@@ -220,8 +220,11 @@ Hold Acquire::wait() {
   };
   const auto cancel_parked = [&] { request_.turnstile->abandon(parked, Ending::kCancelled); };
   const std::stop_callback on_stop(stop_, cancel_parked);
-  const auto deadline = detail::deadline_of(options_, MonotonicTime::now());
-  if (request_.turnstile->enter(parked, request_.generation, Turnstile::Patience::kWait,
+  const TimePoint now = MonotonicTime::now();
+  const auto deadline = detail::deadline_of(options_, now);
+  const auto patience = deadline && *deadline <= now ? Turnstile::Patience::kDeadlinePassed
+                                                     : Turnstile::Patience::kWait;
+  if (request_.turnstile->enter(parked, request_.generation, patience,
                                 {.task = nullptr, .is_thread = true})) {
     if (deadline && !parked.parking.wait_until(*deadline)) {
       request_.turnstile->abandon(parked, Ending::kTimedOut);

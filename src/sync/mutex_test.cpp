@@ -290,7 +290,7 @@ TEST(Mutex, OneWhoWasStoppedBeforeDoesNotTakeEvenAFreeLock) {
   auto by_token = world.start(visitors.visit("a", {}, source.get_token()));
   EXPECT_EQ(error_text<Cancelled>([&] { by_token.get(); }),
             "asked to stop while waiting for Mutex 'orders'");
-  auto by_task = world.start(visitors.visit("b"), {.stop = source.get_token()});
+  auto by_task = world.start(visitors.visit("b"), {}, source.get_token());
   EXPECT_THROW(by_task.get(), Cancelled);
   EXPECT_THROW(auto hold = mutex.lock({}, source.get_token()).wait(), Cancelled);
   EXPECT_TRUE(visitors.log.empty());
@@ -503,6 +503,23 @@ TEST(Mutex, RefusesOptionsThatMeanNothing) {
   EXPECT_THROW(
       Mutex({.measure = &clock, .held_long = 0s, .on_held_long = [](const HoldWarning&) {}}),
       InvalidArgument);
+}
+
+TEST(Mutex, AThreadThatWillNotWaitDropsNobodyFromAFullQueue) {
+  VirtualClock clock;
+  ManualExecutor executor(clock);
+  Mutex mutex({.queue = QueueLimit::drop_oldest(1)});
+  auto held = mutex.try_lock();
+  auto waits = spawn(executor, [](Mutex& lock) -> Task<bool> {
+    const Hold hold = co_await lock.lock();
+    co_return static_cast<bool>(hold);
+  }(mutex));
+  executor.drain();
+  EXPECT_THROW(static_cast<void>(mutex.lock({.timeout = 0s}).wait()), TimedOut);
+  EXPECT_EQ(mutex.queue_length(), 1U);
+  held->release();
+  executor.drain();
+  EXPECT_TRUE(waits.get());
 }
 
 }  // namespace

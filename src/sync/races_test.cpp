@@ -134,8 +134,8 @@ TEST(Races, StopOfTheTaskAgainstGrant) {
     std::vector<std::stop_source> sources(8);
     std::vector<Spawned<void>> tasks;
     for (auto& source : sources) {
-      tasks.push_back(spawn(executor, visit([&mutex] { return mutex.lock(); }, 1, observer, 1),
-                            {.stop = source.get_token()}));
+      tasks.push_back(spawn(executor, visit([&mutex] { return mutex.lock(); }, 1, observer, 1), {},
+                            source.get_token()));
     }
     sources.resize(4);
     auto stopper = spawn(executor, stop_some(sources));

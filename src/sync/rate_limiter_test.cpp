@@ -330,5 +330,18 @@ TEST(KeyedRateLimiter, DestroyingItDisarmsItsTimers) {
   EXPECT_EQ(world.clock.armed_count(), 0U);
 }
 
+TEST(KeyedRateLimiter, AKeyWhoseLimitsAreRefusedIsNotLeftBehindWithoutAny) {
+  VirtualClock clock;
+  std::uint32_t count = 0;
+  KeyedRateLimiter<int> limiter(
+      clock, [&](int) { return RateLimits{.at_once = 1, .rate = {.count = count, .period = 1s}}; });
+  EXPECT_THROW(static_cast<void>(limiter.try_acquire(1)), InvalidArgument);
+  EXPECT_EQ(limiter.size(), 0U);
+  EXPECT_THROW(static_cast<void>(limiter.try_acquire(1)), InvalidArgument) << "not unlimited";
+  count = 1;
+  EXPECT_TRUE(limiter.try_acquire(1));
+  EXPECT_FALSE(limiter.try_acquire(1)) << "its token is spent";
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -259,5 +259,25 @@ TEST(Threads, KeyedLocksAndRatesAreSharedByMany) {
   EXPECT_EQ(mutex.size(), 0U);
 }
 
+// The release posts to the pool, which may be gone as soon as the task has run.
+TEST(Threads, APoolMayGoAsSoonAsItsTasksHaveEnded) {
+  for (int i = 0; i < 300; ++i) {
+    Mutex mutex;
+    auto held = mutex.try_lock();
+    std::thread releases;
+    {
+      auto pool = std::make_unique<ThreadPool>(1);
+      auto task = spawn(
+          *pool, [](Mutex& lock) -> Task<void> { const Hold hold = co_await lock.lock(); }(mutex));
+      while (mutex.queue_length() == 0) {
+        std::this_thread::yield();
+      }
+      releases = std::thread([&] { held->release(); });
+      task.get();
+    }
+    releases.join();
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

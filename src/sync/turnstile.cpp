@@ -327,8 +327,7 @@ void Turnstile::drop_oldest(WakeList& woken) noexcept {
 
 bool Turnstile::grant_at_once(Waiter& waiter) noexcept {
   const Waiter* const first = queue_.first();
-  const bool granted =
-      (first == nullptr || first->priority < waiter.priority) && admit(waiter);
+  const bool granted = (first == nullptr || first->priority < waiter.priority) && admit(waiter);
   if (granted) {
     grant(waiter);
   }

@@ -76,7 +76,7 @@ class [[nodiscard]] Guarded {
     typename Task<Value>::Awaiter inner;
 
     [[nodiscard]] bool await_ready() const noexcept { return false; }
-    template <TaskPromise Promise>
+    template <typename Promise>
     bool await_suspend(std::coroutine_handle<Promise> parent) noexcept {
       return inner.await_suspend(parent);
     }

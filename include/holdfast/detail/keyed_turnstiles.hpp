@@ -15,6 +15,7 @@
 #include <holdfast/acquire.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/turnstile.hpp>
+#include <holdfast/error.hpp>
 #include <holdfast/hold.hpp>
 
 namespace holdfast::detail {
@@ -42,6 +43,7 @@ class KeyedTurnstiles final : public Keeper,
     std::uint32_t capacity = 1;
     std::optional<Rate> rate{};
   };
+  /// Throws for limits that mean nothing, before an entry is made for the key.
   using LimitsOf = std::function<Limits(const Key&)>;
 
   KeyedTurnstiles(std::shared_ptr<TurnstileProfile> profile, LimitsOf limits_of, Clock* clock)
@@ -173,17 +175,31 @@ class KeyedTurnstiles final : public Keeper,
   bool closed_ = false;
 };
 
+/// What is asked of the turnstile of which key.
+template <typename Key, typename Hash>
+struct KeyedRequest {
+  std::shared_ptr<KeyedTurnstiles<Key, Hash>> turnstiles;
+  Key key;
+  std::uint32_t tokens;
+
+  /// As `KeyedTurnstiles::enter`; throws `Closed`.
+  [[nodiscard]] typename KeyedTurnstiles<Key, Hash>::Visit enter() const {
+    auto visit = turnstiles->enter(key, tokens);
+    if (!visit) {
+      throw Closed(*turnstiles->profile().what +
+                   " was destroyed before this operation was awaited");
+    }
+    return *visit;
+  }
+};
+
 /// An acquisition by key: as `Acquire`, for the turnstile that it finds or makes when it starts.
 template <typename Key, typename Hash>
 class [[nodiscard]] KeyedAcquire {
-  using Turnstiles = KeyedTurnstiles<Key, Hash>;
-
  public:
-  KeyedAcquire(std::shared_ptr<Turnstiles> turnstiles, Key key, std::uint32_t tokens,
-               const WaitOptions& options, std::stop_token stop)
-      : turnstiles_(std::move(turnstiles)),
-        key_(std::move(key)),
-        tokens_(tokens),
+  KeyedAcquire(std::shared_ptr<KeyedTurnstiles<Key, Hash>> turnstiles, Key key,
+               std::uint32_t tokens, const WaitOptions& options, std::stop_token stop)
+      : request_{std::move(turnstiles), std::move(key), tokens},
         options_(options),
         stop_(std::move(stop)) {
     check(options_);
@@ -215,34 +231,29 @@ class [[nodiscard]] KeyedAcquire {
     return leave_if_it_throws([this] { return acquire_->await_resume(); });
   }
 
-  /// For other ways of waiting: `enter`, wait for `acquire()`, and `leave` if no hold comes of it.
-  void enter() {
-    HOLDFAST_CHECK(!acquire_, "an acquisition was awaited twice");
-    const auto visit = turnstiles_->enter(key_, tokens_);
-    if (!visit) {
-      throw Closed(*turnstiles_->profile().what +
-                   " was destroyed before this operation was awaited");
-    }
-    entry_ = visit->entry;
-    acquire_.emplace(visit->request, options_, stop_);
-  }
-  void leave() noexcept { turnstiles_->left(entry_); }
-  [[nodiscard]] Acquire& acquire() noexcept { return *acquire_; }
+  [[nodiscard]] const KeyedRequest<Key, Hash>& request() const noexcept { return request_; }
+  [[nodiscard]] const WaitOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
 
  private:
+  void enter() {
+    HOLDFAST_CHECK(!acquire_, "an acquisition was awaited twice");
+    const auto visit = request_.enter();
+    entry_ = visit.entry;
+    acquire_.emplace(visit.request, options_, stop_);
+  }
+
   template <typename Wait>
   Hold leave_if_it_throws(const Wait& wait) {
     try {
       return wait();
     } catch (...) {
-      leave();
+      request_.turnstiles->left(entry_);
       throw;
     }
   }
 
-  std::shared_ptr<Turnstiles> turnstiles_;
-  Key key_;
-  std::uint32_t tokens_;
+  KeyedRequest<Key, Hash> request_;
   WaitOptions options_;
   std::stop_token stop_;
   void* entry_ = nullptr;
