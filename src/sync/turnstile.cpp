@@ -2,6 +2,7 @@
 #include <holdfast/detail/turnstile.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <holdfast/deadlock.hpp>
@@ -138,7 +139,7 @@ class Turnstile::Section {
 
  private:
   Turnstile& turnstile_;
-  std::scoped_lock<std::mutex> lock_;
+  std::scoped_lock<SlimLock> lock_;
   std::uint64_t generation_ = 0;
 };
 

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/slim_lock.hpp>
 #include <holdfast/detail/wait_queue.hpp>
 #include <holdfast/sync_options.hpp>
 #include <holdfast/token_bucket.hpp>
@@ -187,7 +187,7 @@ class Turnstile {
   void forget(Waiter& waiter) noexcept;
 
   std::atomic<std::uint64_t> word_ = 0;
-  mutable std::mutex mutex_;
+  mutable SlimLock mutex_;
   WaitQueue queue_;
   std::int64_t free_ = 0;  // Counts only inside a Section; else the word does.
   std::uint32_t capacity_ = 0;
