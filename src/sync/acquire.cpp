@@ -97,6 +97,8 @@ Acquire::Waiting::Waiting(const detail::AcquireRequest& request, int its_priorit
                           detail::TaskContext& its_context,
                           std::coroutine_handle<> its_task) noexcept
     : turnstile(*request.turnstile), context(its_context), task(its_task) {
+  waking_reads[0] = &its_context;
+  waking_reads[1] = its_task.address();
   weight = request.weight;
   tokens = request.tokens;
   priority = its_priority;
@@ -137,12 +139,13 @@ bool Acquire::start(detail::TaskContext& context, std::coroutine_handle<> task) 
       if (*deadline <= now) {
         patience = Turnstile::Patience::kDeadlinePassed;
       } else {
-        waiting.alarm.emplace(waiting);
-        context.clock().arm(*waiting.alarm, *deadline);
+        auto& alarm = waiting.bounds.emplace().alarm.emplace(waiting);
+        context.clock().arm(alarm, *deadline);
       }
     }
     if (stop_.stop_possible()) {
-      waiting.on_stop.emplace(stop_, OnStop{&waiting});
+      auto& bounds = waiting.bounds ? *waiting.bounds : waiting.bounds.emplace();
+      bounds.on_stop.emplace(stop_, OnStop{&waiting});
     }
     return request_.turnstile->enter(waiting, request_.generation, patience,
                                      {.task = &context, .is_thread = false});
@@ -154,10 +157,12 @@ bool Acquire::start(detail::TaskContext& context, std::coroutine_handle<> task) 
 
 detail::Holder* Acquire::finish() {
   waiting_->context.end_wait();
-  if (waiting_->alarm) {
-    waiting_->context.clock().disarm(*waiting_->alarm);
+  if (waiting_->bounds) {
+    if (waiting_->bounds->alarm) {
+      waiting_->context.clock().disarm(*waiting_->bounds->alarm);
+    }
+    waiting_->bounds->on_stop.reset();
   }
-  waiting_->on_stop.reset();
   if (waiting_->refusal != nullptr) {
     std::rethrow_exception(waiting_->refusal);
   }
