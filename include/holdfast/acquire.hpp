@@ -52,6 +52,9 @@ inline void check(const WaitOptions& options) {
 
 }  // namespace detail
 
+/// What `request()` of a lock returns, to be given to `lock_all`: nothing has been asked for yet.
+using AcquireRequest = detail::AcquireRequest;
+
 /// An acquisition that has not started: what `lock()` and `acquire()` return. Three ways in:
 ///
 /// ```
@@ -60,9 +63,10 @@ inline void check(const WaitOptions& options) {
 /// async_wait(mutex.lock(), boost::asio::use_awaitable);           // In <holdfast/asio.hpp>.
 /// ```
 ///
-/// All of them queue alike. Whoever wins the race between a grant and a time-out or a stop, there
-/// is one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`, `Closed`, `QueueFull`,
-/// `Dropped`, `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting allocates nothing.
+/// Each is for one acquisition. All of them queue alike. Whoever wins the race between a grant and
+/// a time-out or a stop, there is one outcome: a `Hold`, or an exception (`TimedOut`, `Cancelled`,
+/// `Closed`, `QueueFull`, `Dropped`, `Unsatisfiable`, `DeadlockError`) with nothing held. Waiting
+/// allocates nothing.
 class [[nodiscard]] Acquire final {
  public:
   explicit Acquire(const detail::AcquireRequest& request) noexcept : request_(request) {}
@@ -85,6 +89,7 @@ class [[nodiscard]] Acquire final {
         detail::TaskPromise<Promise>,
         "a lock is awaited in a holdfast::Task; in a plain thread write lock().wait(), in "
         "an Asio coroutine async_wait(lock(), token) of <holdfast/asio.hpp>");
+    HOLDFAST_CHECK(!waiting_, "an acquisition was awaited twice");
     detail::TaskContext& context = task.promise().task_context();
     if (!context.stop_requested() && !stop_.stop_requested() &&
         request_.turnstile->enter_if_free(request_.generation, request_.weight)) {

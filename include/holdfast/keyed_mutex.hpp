@@ -52,6 +52,7 @@ class KeyedMutex {
 
   /// Locks every key, in their order (`<`), so that no two callers can wait for each other; a key
   /// that is there twice is locked once. All or nothing: a failure releases what was locked so far.
+  /// With g++ 12 name the list first: it cannot compile a list of strings inside a `co_await`.
   HOLDFAST_COROUTINE_WRAPPER Task<std::vector<Hold>> lock_all(std::vector<Key> keys,
                                                               const WaitOptions& options = {},
                                                               std::stop_token stop = {}) {

@@ -133,4 +133,14 @@ template <detail::Acquirable... Locks>
   return {{detail::request_of(locks)...}, options, std::move(stop)};
 }
 
+/// The same for a list that is known only at run time; the holds come in its order.
+///
+/// ```
+/// std::vector<AcquireRequest> requests;
+/// for (const Account* account : accounts) { requests.push_back(account->mutex.request()); }
+/// const std::vector<Hold> holds = co_await lock_all(requests);
+/// ```
+[[nodiscard]] Task<std::vector<Hold>> lock_all(std::vector<AcquireRequest> requests,
+                                               WaitOptions options = {}, std::stop_token stop = {});
+
 }  // namespace holdfast

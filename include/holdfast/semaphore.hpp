@@ -10,6 +10,7 @@
 #include <holdfast/acquire.hpp>
 #include <holdfast/contention.hpp>
 #include <holdfast/detail/guarded.hpp>
+#include <holdfast/detail/limits.hpp>
 #include <holdfast/detail/turnstile.hpp>
 #include <holdfast/hold.hpp>
 #include <holdfast/sync_options.hpp>
@@ -34,7 +35,8 @@ class Semaphore {
 
   /// Waits for `weight` units. A weight below one is an `InvalidArgument`; one above the capacity
   /// ends with `Unsatisfiable` at once, also later, if the capacity falls below it during the wait.
-  [[nodiscard]] Acquire acquire(std::int64_t weight = 1, const WaitOptions& options = {},
+  [[nodiscard]] Acquire acquire(std::int64_t weight = 1) { return Acquire(request(weight)); }
+  [[nodiscard]] Acquire acquire(std::int64_t weight, const WaitOptions& options,
                                 std::stop_token stop = {}) {
     return {request(weight), options, std::move(stop)};
   }
@@ -60,7 +62,9 @@ class Semaphore {
   [[nodiscard]] std::size_t queue_length() const noexcept { return turnstile_->queue_length(); }
   [[nodiscard]] Contention contention() const;
 
-  [[nodiscard]] detail::AcquireRequest request(std::int64_t weight = 1) const;
+  [[nodiscard]] detail::AcquireRequest request(std::int64_t weight = 1) const {
+    return {&*turnstile_, turnstile_.generation(), detail::checked_weight(weight, *profile_.get())};
+  }
 
  private:
   detail::ProfileOwner profile_;

@@ -31,10 +31,12 @@ class SharedMutex {
  public:
   explicit SharedMutex(const SyncOptions& options = {});
 
-  [[nodiscard]] Acquire lock(const WaitOptions& options = {}, std::stop_token stop = {}) {
+  [[nodiscard]] Acquire lock() noexcept { return Acquire(request()); }
+  [[nodiscard]] Acquire lock_shared() noexcept { return Acquire(shared_request()); }
+  [[nodiscard]] Acquire lock(const WaitOptions& options, std::stop_token stop = {}) {
     return {request(), options, std::move(stop)};
   }
-  [[nodiscard]] Acquire lock_shared(const WaitOptions& options = {}, std::stop_token stop = {}) {
+  [[nodiscard]] Acquire lock_shared(const WaitOptions& options, std::stop_token stop = {}) {
     return {shared_request(), options, std::move(stop)};
   }
   [[nodiscard]] std::optional<Hold> try_lock() { return detail::try_acquire(request()); }

@@ -165,7 +165,8 @@ class [[nodiscard]] Spawned final : private detail::Wait {
   /// Asks the task to stop; its waits throw `Cancelled`. Thread-safe.
   void request_stop() noexcept { state_->context().request_stop(); }
 
-  /// Blocks until the end. Inside a task it throws `WrongContext`.
+  /// Blocks until the end: on an executor that is driven by hand, somebody else must drive it, or
+  /// the task must have ended. Inside a task it throws `WrongContext`.
   T get() {
     HOLDFAST_CHECK(state_ != nullptr, "a spawned task was awaited twice");
     state_->wait();

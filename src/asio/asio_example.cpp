@@ -24,7 +24,7 @@ namespace {
 holdfast::Mutex mutex;
 int visits = 0;  // Guarded by the mutex, whoever comes.
 
-// [three ways]
+// [three_ways]
 holdfast::Task<void> from_a_task() {
   const holdfast::Hold hold = co_await mutex.lock();
   ++visits;
@@ -40,7 +40,7 @@ asio::awaitable<void> from_asio() {
       co_await holdfast::async_wait(mutex.lock({.timeout = 5s}), asio::use_awaitable);
   ++visits;
 }
-// [three ways]
+// [three_ways]
 
 // [bridges]
 holdfast::Task<int> nap(asio::io_context& io) {

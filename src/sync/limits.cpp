@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/detail/limits.hpp>
 
-#include <algorithm>
-#include <limits>
 #include <string>
 
 #include <holdfast/error.hpp>
@@ -19,13 +17,9 @@ std::uint32_t checked_capacity(std::int64_t capacity, const TurnstileProfile& pr
   return static_cast<std::uint32_t>(capacity);
 }
 
-std::uint32_t checked_weight(std::int64_t weight, const TurnstileProfile& profile) {
-  if (weight < 1) {
-    throw InvalidArgument(*profile.what + ": a weight of " + std::to_string(weight) +
-                          " means nothing; give at least 1");
-  }
-  return static_cast<std::uint32_t>(
-      std::min<std::int64_t>(weight, std::numeric_limits<std::int32_t>::max()));
+void refuse_weight(std::int64_t weight, const TurnstileProfile& profile) {
+  throw InvalidArgument(*profile.what + ": a weight of " + std::to_string(weight) +
+                        " means nothing; give at least 1");
 }
 
 Contention contention_of(const TurnstileProfile& profile) {

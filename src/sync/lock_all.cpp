@@ -6,7 +6,9 @@
 
 #include <holdfast/error.hpp>
 
-namespace holdfast::detail {
+namespace holdfast {
+
+namespace detail {
 
 std::vector<std::size_t> canonical_order(std::span<const AcquireRequest> requests) {
   std::vector<std::size_t> order(requests.size());
@@ -24,4 +26,19 @@ std::vector<std::size_t> canonical_order(std::span<const AcquireRequest> request
   return order;
 }
 
-}  // namespace holdfast::detail
+}  // namespace detail
+
+Task<std::vector<Hold>> lock_all(std::vector<AcquireRequest> requests, WaitOptions options,
+                                 std::stop_token stop) {
+  detail::check(options);
+  std::vector<Hold> holds(requests.size());
+  options = detail::with_deadline(options);
+  for (const std::size_t i : detail::canonical_order(requests)) {
+    Acquire one(requests[i], options, stop);
+    Hold hold = co_await one;
+    holds[i] = std::move(hold);
+  }
+  co_return holds;
+}
+
+}  // namespace holdfast

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -135,6 +136,27 @@ TEST(LockAll, ThreadsUseItToo) {
     thread.join();
   }
   EXPECT_EQ(counter, 4'000);
+}
+
+TEST(LockAll, TakesAListThatIsKnownAtRunTime) {
+  World world;
+  std::vector<std::unique_ptr<Mutex>> mutexes;
+  std::vector<AcquireRequest> requests;
+  for (int i = 0; i < 5; ++i) {
+    mutexes.push_back(std::make_unique<Mutex>());
+    requests.insert(requests.begin(), mutexes.back()->request());
+  }
+  const auto body = [&](const auto& list) -> Task<void> {
+    auto holds = co_await lock_all(list);
+    holds.front().release();
+    EXPECT_FALSE(mutexes.back()->is_locked()) << "in the order of the list";
+    EXPECT_TRUE(mutexes.front()->is_locked());
+  };
+  world.run(body(requests));
+  EXPECT_FALSE(mutexes.front()->is_locked());
+  requests.push_back(requests.front());
+  EXPECT_THROW(world.run(body(requests)), InvalidArgument);
+  EXPECT_TRUE(world.run(lock_all(std::vector<AcquireRequest>{})).empty());
 }
 
 }  // namespace

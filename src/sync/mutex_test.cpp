@@ -522,5 +522,24 @@ TEST(Mutex, AThreadThatWillNotWaitDropsNobodyFromAFullQueue) {
   EXPECT_TRUE(waits.get());
 }
 
+TEST(MutexDeathTest, AnOperationAwaitedTwiceIsNamed) {
+  const auto twice = [](Mutex& mutex) -> Task<void> {
+    auto operation = mutex.lock({.timeout = 0s});
+    try {
+      const Hold hold = co_await operation;
+    } catch (const TimedOut&) {
+    }
+    const Hold hold = co_await operation;
+  };
+  EXPECT_DEATH(
+      {
+        World world;
+        Mutex mutex;
+        auto hold = mutex.try_lock();
+        world.run(twice(mutex));
+      },
+      "an acquisition was awaited twice");
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -13,10 +13,6 @@ void Semaphore::set_capacity(std::int64_t capacity) {
   turnstile_->set_capacity(detail::checked_capacity(capacity, *profile_.get()));
 }
 
-detail::AcquireRequest Semaphore::request(std::int64_t weight) const {
-  return {&*turnstile_, turnstile_.generation(), detail::checked_weight(weight, *profile_.get())};
-}
-
 Contention Semaphore::contention() const { return detail::contention_of(*profile_.get()); }
 
 }  // namespace holdfast

@@ -266,6 +266,7 @@ template <typename Key, typename Hash>
 std::optional<Hold> try_acquire(KeyedTurnstiles<Key, Hash>& turnstiles, const Key& key,
                                 std::uint32_t tokens) {
   const auto visit = turnstiles.enter(key, tokens);
+  HOLDFAST_CHECK(visit, "a lock was tried that has been destroyed");
   std::optional<Hold> hold;
   try {
     hold = try_acquire(visit->request);
