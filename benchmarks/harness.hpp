@@ -69,9 +69,6 @@ void keep(T& value) noexcept {
 /// A benchmark whose work was not done must not report a figure for it.
 void require(bool condition, const char* message);
 
-/// Calls of the global `operator new` by this thread so far.
-[[nodiscard]] std::uint64_t allocation_count() noexcept;
-
 /// The program: what `holdfast_bench --help` says.
 int run(int argc, char** argv);
 

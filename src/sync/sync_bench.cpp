@@ -22,6 +22,7 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/task.hpp>
 
+#include "benchmarks/allocation_count.hpp"
 #include "benchmarks/harness.hpp"
 
 namespace holdfast::bench {
@@ -218,12 +219,12 @@ RelayFigures relay_by_hand(Clock& clock, const MakeTask& make_task, const Argume
   relay.line_up(make_task, arguments...);
   executor.drain();
   require(relay.all_in_line(), "a task did not wait");
-  const std::uint64_t allocations_before = allocation_count();
+  const std::size_t allocations_before = allocation_count();
   const Stopwatch stopwatch;
   relay.start();
   executor.drain();
   const double elapsed_ns = stopwatch.elapsed_ns();
-  const std::uint64_t allocations = allocation_count() - allocations_before;
+  const std::size_t allocations = allocation_count() - allocations_before;
   relay.check_all_served();
   return {elapsed_ns / kHandoffs, static_cast<double>(allocations) / kHandoffs};
 }

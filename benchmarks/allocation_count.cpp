@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the global operator new by one that counts: all forms in use, because a sanitizer brings
 // its own for each that is not here.
+#include "allocation_count.hpp"
+
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
-#include "harness.hpp"
-
 namespace {
 
-// Per thread, so that counting costs the measured code next to nothing.
-thread_local std::uint64_t allocations = 0;
+std::atomic<std::size_t> allocations = 0;
 
 void* counted(void* memory) {
   if (memory == nullptr) {
     throw std::bad_alloc();
   }
-  ++allocations;
+  allocations.fetch_add(1, std::memory_order_relaxed);
   return memory;
 }
 
 }  // namespace
 
-namespace holdfast::bench {
+namespace holdfast {
 
-std::uint64_t allocation_count() noexcept { return allocations; }
+std::size_t allocation_count() noexcept { return allocations; }
 
-}  // namespace holdfast::bench
+}  // namespace holdfast
 
 void* operator new(std::size_t size) { return counted(std::malloc(size > 0 ? size : 1)); }
 void* operator new[](std::size_t size) { return operator new(size); }
 void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
+  allocations.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(size > 0 ? size : 1);
 }
 void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept {

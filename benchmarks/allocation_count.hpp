@@ -5,7 +5,8 @@
 
 namespace holdfast {
 
-/// How often this test program has called `operator new`.
+/// Calls of the global `operator new` so far. For programs that are built with
+/// allocation_count.cpp, which replaces it.
 [[nodiscard]] std::size_t allocation_count() noexcept;
 
 }  // namespace holdfast
