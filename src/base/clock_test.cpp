@@ -18,9 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 
 struct Recorder : Timer {
-  explicit Recorder(std::function<void()> action_)
+  explicit Recorder(std::function<void()> on_fire)
       : Timer([](Timer& timer) noexcept { static_cast<Recorder&>(timer).action(); }),
-        action(std::move(action_)) {}
+        action(std::move(on_fire)) {}
   std::function<void()> action;
 };
 

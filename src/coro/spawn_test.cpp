@@ -160,11 +160,11 @@ TEST(ForeignAwaitables, MayResumeATaskFromAnywhereAndItsExecutorTakesItBack) {
     co_await wait;
     co_return 1;
   };
-  const auto outer = [&inner](ForeignWait& wait) -> Task<bool> {
-    static_cast<void>(co_await inner(wait));
-    co_return &this_task::executor() != nullptr;
+  const auto outer = [&inner](ForeignWait& wait, Executor* home) -> Task<bool> {
+    co_await inner(wait);
+    co_return &this_task::executor() == home;
   };
-  auto task = spawn(pool, outer(foreign));
+  auto task = spawn(pool, outer(foreign, &pool));
   suspended.get_future().wait();
   std::thread([&] { foreign.suspended.resume(); }).join();
   EXPECT_TRUE(task.get());

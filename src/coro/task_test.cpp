@@ -51,7 +51,7 @@ TEST(Task, GivesItsValueToTheOneWhoAwaitsIt) {
 
 TEST(Task, CarriesMoveOnlyValuesAndValuesWithoutDefaultConstructor) {
   struct NoDefault {
-    explicit NoDefault(int x_) : x(x_) {}
+    explicit NoDefault(int value) : x(value) {}
     int x;
   };
   World world;

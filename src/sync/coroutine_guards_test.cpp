@@ -80,16 +80,6 @@ TEST_F(CoroutineGuards, AnInlineLambdaWithoutCapturesMayReturnATask) {
   EXPECT_EQ(run(body()), kLong + kLong);
 }
 
-#if !HOLDFAST_AWAITED_TEMPORARIES_BREAK
-TEST_F(CoroutineGuards, ASoundCompilerTakesCapturesInline) {
-  const auto body = [&]() -> Task<std::size_t> {
-    const std::string text = kLong;
-    co_return co_await mutex_.run_exclusive([text] { return text.size(); });
-  };
-  EXPECT_EQ(run(body()), kLong.size());
-}
-#endif
-
 TEST_F(CoroutineGuards, OptionsAndTokensMayBeWrittenInline) {
   const auto body = [&]() -> Task<void> {
     std::stop_source source;

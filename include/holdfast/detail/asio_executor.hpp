@@ -66,7 +66,7 @@ struct AsioBlockAllocator {
   using value_type = T;
 
   explicit AsioBlockAllocator(AsioBlocks* from) noexcept : blocks(from) {}
-  template <typename U>
+  template <typename U>  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
   AsioBlockAllocator(const AsioBlockAllocator<U>& other) noexcept : blocks(other.blocks) {}
 
   T* allocate(std::size_t count) { return static_cast<T*>(blocks->allocate(count * sizeof(T))); }

@@ -81,7 +81,7 @@ struct AsioPostAllocator {
   using value_type = T;
 
   explicit AsioPostAllocator(AsioPostMemory* post_memory) noexcept : memory(post_memory) {}
-  template <typename U>
+  template <typename U>  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
   AsioPostAllocator(const AsioPostAllocator<U>& other) noexcept : memory(other.memory) {}
 
   T* allocate(std::size_t count) { return static_cast<T*>(memory->allocate(count * sizeof(T))); }

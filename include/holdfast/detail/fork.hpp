@@ -82,7 +82,7 @@ class Fork final : private Wait {
  private:
   friend struct Branch::TellFork;
   struct Running {
-    explicit Running(Branch branch_) noexcept : branch(std::move(branch_)) {}
+    explicit Running(Branch started) noexcept : branch(std::move(started)) {}
     Branch branch;
     std::optional<TaskContext> context;
   };

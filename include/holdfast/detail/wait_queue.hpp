@@ -142,7 +142,7 @@ class WaitQueue {
       __builtin_prefetch(static_cast<const char*>(place) + i * kCacheLine, 1);
     }
   }
-  static constexpr int kCacheLine = 64;
+  static constexpr std::ptrdiff_t kCacheLine = 64;
 
   void link(Waiter& waiter, Waiter* after, Waiter* before) noexcept {
     waiter.previous = after;
