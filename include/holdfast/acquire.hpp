@@ -132,10 +132,11 @@ class [[nodiscard]] Acquire final {
             detail::TaskContext& its_context, std::coroutine_handle<> its_task) noexcept;
     ~Waiting();
     void cancel() noexcept override;
+    [[nodiscard]] detail::TaskContext& context() const noexcept {
+      return *static_cast<detail::TaskContext*>(task_context);
+    }
 
     detail::Turnstile& turnstile;
-    detail::TaskContext& context;
-    std::coroutine_handle<> task;
     std::exception_ptr refusal;
   };
 

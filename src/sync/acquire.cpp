@@ -96,15 +96,15 @@ using detail::Turnstile;
 Acquire::Waiting::Waiting(const detail::AcquireRequest& request, int its_priority,
                           detail::TaskContext& its_context,
                           std::coroutine_handle<> its_task) noexcept
-    : turnstile(*request.turnstile), context(its_context), task(its_task) {
-  waking_reads[0] = &its_context;
-  waking_reads[1] = its_task.address();
+    : turnstile(*request.turnstile) {
+  task_context = &its_context;
+  coroutine = its_task.address();
   weight = request.weight;
   tokens = request.tokens;
   priority = its_priority;
   wake = [](detail::Waiter& waiter) noexcept {
     auto& waiting = static_cast<Waiting&>(waiter);
-    waiting.context.schedule(waiting.task);
+    waiting.context().schedule(std::coroutine_handle<>::from_address(waiting.coroutine));
   };
 }
 
@@ -156,10 +156,10 @@ bool Acquire::start(detail::TaskContext& context, std::coroutine_handle<> task) 
 }
 
 detail::Holder* Acquire::finish() {
-  waiting_->context.end_wait();
+  waiting_->context().end_wait();
   if (waiting_->bounds) {
     if (waiting_->bounds->alarm) {
-      waiting_->context.clock().disarm(*waiting_->bounds->alarm);
+      waiting_->context().clock().disarm(*waiting_->bounds->alarm);
     }
     waiting_->bounds->on_stop.reset();
   }
