@@ -61,7 +61,8 @@ struct DeadlockDetectorOptions {
 ///
 /// It reckons with capacities, weights and readers, and knows that a task waits for the branches of
 /// its `all`. It takes the one who acquired for the one who holds, and cannot tell who waits behind
-/// an Asio completion token: such a one is never blamed. A wait with a time-out counts as a wait.
+/// an Asio completion token: such a one is never blamed. Of the keys of a keyed lock it knows the
+/// orders only while they are in use. A wait with a time-out counts as a wait.
 /// Each acquisition of a watched lock takes the detector's mutex: made for tests and for programs
 /// that rather fail than hang, not for the hottest lock. Thread-safe.
 class DeadlockDetector {
