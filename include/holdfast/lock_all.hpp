@@ -3,7 +3,6 @@
 
 #include <array>
 #include <concepts>
-#include <coroutine>
 #include <cstddef>
 #include <span>
 #include <stop_token>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include <holdfast/acquire.hpp>
+#include <holdfast/detail/owned_task.hpp>
 #include <holdfast/hold.hpp>
 #include <holdfast/task.hpp>
 
@@ -65,22 +65,9 @@ class [[nodiscard]] LockAll {
     return holds;
   }
 
-  class Awaiter {
-   public:
-    explicit Awaiter(Task<Holds> task)
-        : task_(std::move(task)), inner_(task_.operator co_await()) {}
-    [[nodiscard]] bool await_ready() const noexcept { return false; }
-    template <typename Promise>
-    bool await_suspend(std::coroutine_handle<Promise> parent) noexcept {
-      return inner_.await_suspend(parent);
-    }
-    Holds await_resume() { return inner_.await_resume(); }
-
-   private:
-    Task<Holds> task_;
-    typename Task<Holds>::Awaiter inner_;
-  };
-  Awaiter operator co_await() { return Awaiter(take_in_order(*this)); }
+  detail::OwnedTask<Holds> operator co_await() {
+    return detail::OwnedTask<Holds>(take_in_order(*this));
+  }
 
   /// For other ways of waiting: what to take, in which order.
   [[nodiscard]] const std::array<detail::AcquireRequest, kCount>& requests() const noexcept {

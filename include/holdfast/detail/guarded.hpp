@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <holdfast/detail/owned_task.hpp>
 #include <holdfast/task.hpp>
 
 // g++ before 13 destroys what a lambda captured, or a braced argument holds, twice if that is
@@ -68,22 +69,7 @@ class [[nodiscard]] Guarded {
   }
 
  private:
-  /// The task lives in the awaiter, so that both last as long as the co_await.
-  struct Awaiter {
-    explicit Awaiter(Task<Value> started)
-        : task(std::move(started)), inner(task.operator co_await()) {}
-    Task<Value> task;
-    typename Task<Value>::Awaiter inner;
-
-    [[nodiscard]] bool await_ready() const noexcept { return false; }
-    template <typename Promise>
-    bool await_suspend(std::coroutine_handle<Promise> parent) noexcept {
-      return inner.await_suspend(parent);
-    }
-    Value await_resume() { return inner.await_resume(); }
-  };
-
-  Awaiter await() { return Awaiter{run(acquire_, function_)}; }
+  OwnedTask<Value> await() { return OwnedTask<Value>(run(acquire_, function_)); }
 
   static Task<Value> run(AcquireOperation& acquire, Function& function) {
     const auto hold = co_await acquire;
