@@ -13,15 +13,24 @@ enum class ErrorCode : int {
   kUnsatisfiable = 101,
   kWrongContext = 102,
   kTaskTooDeep = 103,
+  kUnsupported = 104,
+  kNotAStore = 105,
+  kNewerFormat = 106,
 
   kTimedOut = 200,
   kQueueFull = 201,
   kDropped = 202,
+  kStoreBusy = 203,
+  kStoreFull = 204,
 
   kDeadlock = 300,
 
   kCancelled = 400,
   kClosed = 401,
+  kStoreCorrupt = 402,
+  kStoreFailed = 403,
+
+  kOutcomeUnknown = 500,
 };
 
 /// What to do about an error.
@@ -29,7 +38,8 @@ enum class Remedy : int {
   kFixTheCall = 1,  ///< The same call will fail again: the program or its input is wrong.
   kTryAgain = 2,    ///< Nothing happened; the same call may work later.
   kStartOver = 3,   ///< Let go of what you hold, read again, and redo the whole operation.
-  kGiveUp = 4,      ///< Someone asked for the end, or what was waited for is gone: unwind.
+  kGiveUp = 4,      ///< Someone asked for the end, or what was used is gone: unwind.
+  kFindOut = 5,     ///< It may or may not have happened: read, before trying again.
 };
 
 [[nodiscard]] constexpr Remedy remedy_of(ErrorCode code) noexcept {
