@@ -30,12 +30,12 @@ class Watch {
  public:
   explicit Watch(std::shared_ptr<detail::WatchedPrefix> prefix) noexcept;
   Watch(Watch&&) noexcept = default;
-  Watch& operator=(Watch&&) noexcept = default;
+  Watch& operator=(Watch&& other) noexcept;
   ~Watch();
 
   /// Throws `Cancelled` when the task is stopped, `Closed` when the store is, and `StoreFailed`
   /// when its disk has failed.
-  [[nodiscard]] Task<void> changed();
+  HOLDFAST_COROUTINE_WRAPPER [[nodiscard]] Task<void> changed();
 
  private:
   std::shared_ptr<detail::WatchedPrefix> prefix_;

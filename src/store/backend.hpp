@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/store.hpp>
+
+namespace holdfast::detail {
+
+/// What a transaction makes of one key. Points into the committer's memory.
+struct Change {
+  std::string_view key;
+  const std::string* value;  ///< Null: erase it.
+  Version version;
+};
+
+/// The net effect of many batches, to be written in one transaction.
+struct Group {
+  std::vector<Change> changes;  ///< By key, each key once.
+  Version last = 0;             ///< The version of the last batch.
+};
+
+/// A disk as the committer knows it. What it throws says what happened: `StoreBusy`, `StoreFull`
+/// and `StoreCorrupt` nothing; all else that it may have.
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual const std::string& url() const noexcept = 0;
+  [[nodiscard]] virtual const Capabilities& capabilities() const noexcept = 0;
+  [[nodiscard]] virtual Clock& clock() noexcept = 0;
+
+  // Writing, by the committer's thread alone.
+
+  struct Turn {
+    Version last;  ///< Of the last commit of anyone, and so of this process the next is above.
+    bool others_wrote = false;  ///< Since the last turn of this process.
+  };
+  /// Keeps all others from writing until `end_turn`. Nothing if that cannot be before `until` (of
+  /// MonotonicTime), or after `interrupt`.
+  [[nodiscard]] virtual std::optional<Turn> begin_turn(TimePoint until) = 0;
+  virtual void end_turn() noexcept = 0;
+  /// During a turn: someone waits for its end.
+  [[nodiscard]] virtual bool turn_wanted() noexcept = 0;
+  /// During a turn: what the disk has.
+  [[nodiscard]] virtual std::optional<Entry> read(std::string_view key) = 0;
+  /// During a turn: all of it or nothing, durable on return; then tells other processes.
+  virtual void write(const Group& group) = 0;
+  /// From any thread: the store is being closed, so end what waits for others.
+  virtual void interrupt() noexcept = 0;
+
+  // Reading what is durable, by any thread.
+
+  [[nodiscard]] virtual std::optional<Entry> get(std::string_view key) = 0;
+
+  class Snapshot {
+   public:
+    Snapshot() = default;
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+    virtual ~Snapshot() = default;
+    /// Keys with `prefix` behind `after`.
+    [[nodiscard]] virtual Page scan(std::string_view prefix, std::string_view after,
+                                    std::size_t limit) = 0;
+  };
+  /// The state as of now.
+  [[nodiscard]] virtual std::unique_ptr<Snapshot> snapshot() = 0;
+
+  [[nodiscard]] virtual StoreTime time() = 0;
+  [[nodiscard]] virtual CheckReport check() = 0;
+  [[nodiscard]] virtual StoreStats stats() = 0;
+  virtual void backup(const std::filesystem::path& target) = 0;
+
+  /// Calls back, on a thread of its own and until it is destroyed, with keys that other processes
+  /// changed, or with nothing when anything may have changed.
+  using OnNews = std::function<void(std::span<const std::string> keys)>;
+  virtual void listen(OnNews on_news) = 0;
+};
+
+/// How many bytes of entries a page has at most, but for the last entry.
+inline constexpr std::size_t kPageBytesMax = std::size_t{16} << 20;
+
+}  // namespace holdfast::detail

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <holdfast/clock.hpp>
+#include <holdfast/store.hpp>
+
+#include "backend.hpp"
+#include "completion.hpp"
+#include "known_rows.hpp"
+#include "watch_list.hpp"
+
+namespace holdfast::detail {
+
+struct CommitterLimits {
+  /// A group takes no more batches once it has this many bytes or keys. Two groups are in memory at
+  /// a time, the one on its way to the disk and the one that gathers; whoever comes then waits.
+  std::size_t group_bytes_max = std::size_t{8} << 20;
+  std::size_t group_keys_max = 16'384;
+  /// How long another process may keep this one from writing before that is a `StoreBusy`.
+  Duration busy_timeout = std::chrono::seconds(5);
+};
+
+/// Group commit: gathers the batches of all callers and writes them in one transaction with one
+/// sync, while the next ones gather.
+///
+/// A batch is decided in memory, in the order in which batches came, while this process has the
+/// turn to write, so that nobody else can change what it was checked against; a decided batch fails
+/// only if the disk does. If the process has the turn and knows the keys, that happens in the
+/// caller's own thread and takes no longer than a lookup. Otherwise the committer's thread takes
+/// the turn and reads the keys first. The turn ends when nothing is left to write, or when another
+/// process wants it.
+class Committer {
+ public:
+  Committer(Backend& backend, WatchList& watches, const CommitterLimits& limits = {});
+  Committer(const Committer&) = delete;
+  Committer& operator=(const Committer&) = delete;
+  /// Writes what was applied.
+  ~Committer();
+
+  /// A batch on its way.
+  class Request final : public Completion {
+   public:
+    enum class Until : std::uint8_t { kDecided, kDurable };
+    Request(Committer& committer, Batch batch, Until until) noexcept
+        : committer_(committer), batch_(std::move(batch)), until_(until) {}
+    /// After it was awaited.
+    [[nodiscard]] CommitOutcome result();
+
+   private:
+    friend class Committer;
+    void begin() override;
+    void stop() noexcept override;
+
+    Committer& committer_;
+    Batch batch_;
+    Until until_;
+    bool queued_ = false;
+    TimePoint give_up_at_{};
+    std::optional<CommitOutcome> outcome_;
+    std::exception_ptr error_;
+    Request* previous_ = nullptr;
+    Request* next_ = nullptr;
+  };
+
+  /// A wait until a commit is durable.
+  class Durable final : public Completion {
+   public:
+    Durable(Committer& committer, Version version) noexcept
+        : committer_(committer), version_(version) {}
+    void rethrow() const;
+
+   private:
+    friend class Committer;
+    void begin() override;
+    void stop() noexcept override;
+
+    Committer& committer_;
+    Version version_;
+    std::exception_ptr error_;
+  };
+
+  /// What was applied and may not be on the disk yet: the entry, or nothing with `known` if it was
+  /// erased. Not `known`: the disk has it.
+  struct Applied {
+    bool known = false;
+    std::optional<Entry> entry;
+  };
+  [[nodiscard]] Applied applied(std::string_view key);
+
+  /// All that was applied behind `after` with `prefix`, over a snapshot of the disk of that moment.
+  struct AppliedOver {
+    std::unique_ptr<Backend::Snapshot> disk;
+    std::map<std::string, std::optional<Entry>, std::less<>> changes;
+  };
+  [[nodiscard]] AppliedOver applied_over(std::string_view prefix, std::string_view after);
+
+  /// Throws if the disk has failed.
+  void check_usable();
+
+ private:
+  /// Requests that are not decided yet, in order.
+  class Queue {
+   public:
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    [[nodiscard]] Request* first() const noexcept { return first_; }
+    void push(Request& request) noexcept;
+    void remove(Request& request) noexcept;
+
+   private:
+    Request* first_ = nullptr;
+    Request* last_ = nullptr;
+  };
+  /// Callers that wait until a group is durable.
+  struct Waiters {
+    std::vector<Request*> requests;
+    std::vector<Durable*> durables;
+  };
+  /// Versions of batches that were decided, and that the disk then did not take.
+  struct Lost {
+    Version first;
+    Version last;
+    std::exception_ptr why;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  // The committer's thread.
+  void run();
+  [[nodiscard]] bool take_turn(Lock& lock);
+  void write_all_there_is(Lock& lock);
+  void end_turn(Lock& lock);
+  void refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by);
+  void decide_queued(Lock& lock);
+  [[nodiscard]] std::vector<Request*> take_queued();
+  void fetch(Lock& lock, const std::vector<Request*>& requests);
+  void write_gathered(Lock& lock);
+  void wrote(Lock& lock);
+  void lose(Lock& lock, const std::exception_ptr& why);
+  void fail(Lock& lock, const std::exception_ptr& of_writing, const std::exception_ptr& of_rest);
+
+  // With the lock held.
+  [[nodiscard]] bool can_decide_at_once(const Batch& batch);
+  [[nodiscard]] bool gathered_enough() const noexcept;
+  [[nodiscard]] const Known* find(std::string_view key);
+  /// False: it is decided, and waits for the disk.
+  [[nodiscard]] bool complete_when_decided(Request& request);
+  [[nodiscard]] CommitOutcome decide(Batch& batch);
+  void gather(std::vector<Batch::Write> writes);
+  void forget_undurable(const std::exception_ptr& why);
+  [[nodiscard]] const Lost* find_lost(Version version) const noexcept;
+
+  // Without it.
+  static void complete(const std::vector<Request*>& requests) noexcept;
+  static void complete(const Waiters& waiters, const std::exception_ptr& error) noexcept;
+
+  Backend& backend_;
+  WatchList& watches_;
+  const CommitterLimits limits_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  bool closing_ = false;
+  std::exception_ptr failed_;
+
+  Queue queue_;
+  bool deciding_ = false;  // Some were taken from the queue, and come before all others.
+
+  bool has_turn_ = false;
+  bool yielding_ = false;  // Others want the turn: nothing more is decided in this one.
+  Version last_ = 0;       // Of the last batch that was decided.
+  Version durable_ = 0;
+  Version writing_last_ = 0;
+
+  Rows gathering_;
+  std::size_t gathering_bytes_ = 0;
+  Waiters for_gathering_;
+  Rows writing_;  // Changed by the committer's thread alone, which may read it without the lock.
+  Waiters for_writing_;
+  KnownRows known_;  // What the disk has, as far as it is known in this turn.
+  std::vector<Lost> lost_;
+
+  std::thread thread_;
+};
+
+}  // namespace holdfast::detail

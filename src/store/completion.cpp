@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "completion.hpp"
+
+#include <holdfast/error.hpp>
+
+namespace holdfast::detail {
+
+bool Completion::start(TaskContext& context, std::coroutine_handle<> task) {
+  context_ = &context;
+  task_ = task;
+  if (!context.begin_wait(*this)) {
+    return false;
+  }
+  began_ = true;
+  begin();
+  Progress starting = Progress::kStarting;
+  return progress_.compare_exchange_strong(starting, Progress::kSuspended,
+                                           std::memory_order_acq_rel);
+}
+
+void Completion::complete() noexcept {
+  TaskContext* const context = context_;
+  const std::coroutine_handle<> task = task_;
+  if (progress_.exchange(Progress::kComplete, std::memory_order_acq_rel) == Progress::kSuspended) {
+    context->schedule(task);
+  }
+}
+
+void Completion::await_resume() {
+  if (!began_) {
+    throw Cancelled("'" + context_->name() + "' was asked to stop, so this was not begun");
+  }
+  context_->end_wait();
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "disk_store.hpp"
+
+#include <string>
+#include <utility>
+
+#include "watch_list.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// `page` of the disk with what was applied since on top.
+Page merged(Page page, std::map<std::string, std::optional<Entry>, std::less<>> changes,
+            std::size_t limit) {
+  if (page.more) {
+    // What lies behind the page comes with the next one.
+    changes.erase(changes.upper_bound(page.entries.back().key), changes.end());
+  }
+  std::map<std::string, Entry> entries;
+  for (Entry& entry : page.entries) {
+    if (!changes.contains(entry.key)) {
+      std::string key = entry.key;
+      entries.emplace(std::move(key), std::move(entry));
+    }
+  }
+  for (auto& [key, entry] : changes) {
+    if (entry) {
+      entries.emplace(key, *std::move(entry));
+    }
+  }
+  Page all{{}, page.more};
+  for (auto& [key, entry] : entries) {
+    if (all.entries.size() == limit) {
+      all.more = true;
+      break;
+    }
+    all.entries.push_back(std::move(entry));
+  }
+  return all;
+}
+
+class DiskStore final : public Store {
+ public:
+  DiskStore(std::unique_ptr<Backend> backend, const CommitterLimits& limits)
+      : backend_(std::move(backend)), committer_(*backend_, *watches_, limits) {
+    backend_->listen([watches = watches_](std::span<const std::string> keys) {
+      if (keys.empty()) {
+        watches->notify_all();
+      }
+      for (const std::string& key : keys) {
+        watches->notify(key);
+      }
+    });
+  }
+  DiskStore(const DiskStore&) = delete;
+  DiskStore& operator=(const DiskStore&) = delete;
+  ~DiskStore() override {
+    watches_->end(std::make_exception_ptr(Closed("the store " + url() + " was closed")));
+  }
+
+  [[nodiscard]] const std::string& url() const noexcept override { return backend_->url(); }
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override {
+    return backend_->capabilities();
+  }
+  [[nodiscard]] Clock& clock() noexcept override { return backend_->clock(); }
+
+  [[nodiscard]] Task<StoreTime> time() override {
+    committer_.check_usable();
+    co_return backend_->time();
+  }
+  [[nodiscard]] Task<CheckReport> check() override { co_return backend_->check(); }
+  [[nodiscard]] Task<StoreStats> stats() override { co_return backend_->stats(); }
+  [[nodiscard]] Task<void> backup(std::filesystem::path target) override {
+    committer_.check_usable();
+    backend_->backup(target);
+    co_return;
+  }
+
+ private:
+  Task<std::optional<Entry>> do_get(std::string key, Read read) override {
+    committer_.check_usable();
+    if (read == Read::kApplied) {
+      auto applied = committer_.applied(key);
+      if (applied.known) {
+        co_return std::move(applied.entry);
+      }
+    }
+    co_return backend_->get(key);
+  }
+
+  Task<Page> do_scan(Range range, Read read) override {
+    committer_.check_usable();
+    if (read == Read::kDurable) {
+      co_return backend_->snapshot()->scan(range.prefix, range.after, range.limit);
+    }
+    auto over = committer_.applied_over(range.prefix, range.after);
+    // As many more as may turn out to be erased.
+    Page page = over.disk->scan(range.prefix, range.after, range.limit + over.changes.size());
+    co_return merged(std::move(page), std::move(over.changes), range.limit);
+  }
+
+  Task<CommitOutcome> do_commit(Batch batch, Wait wait) override {
+    using Until = Committer::Request::Until;
+    Committer::Request request(committer_, std::move(batch),
+                               wait == Wait::kForDisk ? Until::kDurable : Until::kDecided);
+    co_await request;
+    co_return request.result();
+  }
+
+  Task<void> do_until_durable(Version version) override {
+    Committer::Durable durable(committer_, version);
+    co_await durable;
+    durable.rethrow();
+  }
+
+  std::shared_ptr<WatchedPrefix> do_watch(std::string prefix) override {
+    return watches_->add(std::move(prefix));
+  }
+
+  std::shared_ptr<WatchList> watches_ = std::make_shared<WatchList>();
+  std::unique_ptr<Backend> backend_;
+  Committer committer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_disk_store(std::unique_ptr<Backend> backend,
+                                       const CommitterLimits& limits) {
+  return std::make_unique<DiskStore>(std::move(backend), limits);
+}
+
+}  // namespace holdfast::detail

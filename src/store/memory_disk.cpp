@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory_disk.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <holdfast/detail/check.hpp>
+
+#include "backend.hpp"
+#include "conditions.hpp"
+#include "printable.hpp"
+
+namespace holdfast {
+
+namespace {
+
+std::exception_ptr power_cut() {
+  return std::make_exception_ptr(
+      OutcomeUnknown("the machine of a memory store crashed before this was durable"));
+}
+
+}  // namespace
+
+MemoryDisk::MemoryDisk(Clock& clock, const MemoryFaults& faults)
+    : state_(std::make_unique<State>(clock, faults)) {}
+
+MemoryDisk::~MemoryDisk() = default;
+
+void MemoryDisk::crash() { state_->crash(); }
+void MemoryDisk::set_faults(const MemoryFaults& faults) { state_->set_faults(faults); }
+std::uint64_t MemoryDisk::commit_count() const { return state_->commit_count(); }
+
+MemoryDisk::State::SyncTimer::SyncTimer(State& owner) noexcept
+    : Timer([](Timer& timer) noexcept { static_cast<SyncTimer&>(timer).state.sync_due(); }),
+      state(owner) {}
+
+MemoryDisk::State::State(Clock& clock, const MemoryFaults& faults) : clock_(clock) {
+  set_faults(faults);
+}
+
+MemoryDisk::State::~State() {
+  HOLDFAST_CHECK(waiting_.empty(), "a memory disk went before a task that waits for it");
+  clock_.disarm(timer_);
+}
+
+std::uint64_t MemoryDisk::State::generation() const {
+  const std::lock_guard lock(mutex_);
+  return generation_;
+}
+
+std::uint64_t MemoryDisk::State::commit_count() const {
+  const std::lock_guard lock(mutex_);
+  return commits_;
+}
+
+Version MemoryDisk::State::last_version() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+std::uint64_t MemoryDisk::State::entry_count() const {
+  const std::lock_guard lock(mutex_);
+  return rows_.size();
+}
+
+std::size_t MemoryDisk::State::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+void MemoryDisk::State::set_faults(const MemoryFaults& faults) {
+  const std::lock_guard lock(mutex_);
+  faults_ = faults;
+  random_.seed(faults.seed);
+  commits_until_crash_ = faults.crash_at_commit.value_or(0);
+}
+
+bool MemoryDisk::State::chance(double probability) {
+  return probability > 0 && std::bernoulli_distribution(probability)(random_);
+}
+
+void MemoryDisk::State::check_alive(std::uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  refuse_the_dead(generation);
+}
+
+void MemoryDisk::State::refuse_the_dead(std::uint64_t generation) const {
+  if (generation != generation_) {
+    throw StoreFailed("the machine of this memory store has crashed; open it again on its disk");
+  }
+}
+
+std::optional<Version> MemoryDisk::State::version_of(const std::string& key) const {
+  const auto found = rows_.find(key);
+  return found == rows_.end() ? std::nullopt : std::optional(found->second.version);
+}
+
+std::optional<Entry> MemoryDisk::State::entry_of(const std::string& key) const {
+  const auto found = rows_.find(key);
+  if (found == rows_.end()) {
+    return std::nullopt;
+  }
+  return Entry{key, found->second.value, found->second.version};
+}
+
+std::optional<Entry> MemoryDisk::State::get(std::uint64_t generation, const std::string& key,
+                                            Read read) const {
+  const std::lock_guard lock(mutex_);
+  refuse_the_dead(generation);
+  if (read == Read::kDurable) {
+    // What the first commit that is not durable overwrote is what the disk has.
+    for (const Unsynced& unsynced : unsynced_) {
+      for (const auto& [changed, before] : unsynced.before) {
+        if (changed == key) {
+          return before ? std::optional(Entry{key, before->value, before->version}) : std::nullopt;
+        }
+      }
+    }
+  }
+  return entry_of(key);
+}
+
+MemoryDisk::State::Rows MemoryDisk::State::durable_before_unsynced() const {
+  Rows rows = rows_;
+  for (auto unsynced = unsynced_.rbegin(); unsynced != unsynced_.rend(); ++unsynced) {
+    for (auto change = unsynced->before.rbegin(); change != unsynced->before.rend(); ++change) {
+      if (change->second) {
+        rows.insert_or_assign(change->first, *change->second);
+      } else {
+        rows.erase(change->first);
+      }
+    }
+  }
+  return rows;
+}
+
+Page MemoryDisk::State::scan(std::uint64_t generation, std::string_view prefix,
+                             std::string_view after, std::size_t limit, Read read) const {
+  const std::lock_guard lock(mutex_);
+  refuse_the_dead(generation);
+  const bool as_of_the_disk = read == Read::kDurable && !unsynced_.empty();
+  const Rows durable = as_of_the_disk ? durable_before_unsynced() : Rows{};
+  const Rows& rows = as_of_the_disk ? durable : rows_;
+  Page page;
+  std::size_t bytes = 0;
+  auto row = after > prefix ? rows.upper_bound(after) : rows.lower_bound(prefix);
+  for (; row != rows.end() && row->first.starts_with(prefix); ++row) {
+    if (page.entries.size() == limit || bytes > detail::kPageBytesMax) {
+      page.more = true;
+      break;
+    }
+    page.entries.push_back({row->first, row->second.value, row->second.version});
+    bytes += row->first.size() + row->second.value.size();
+  }
+  return page;
+}
+
+void MemoryDisk::State::disturb(const Batch& batch, News& news) {
+  for (const Batch::Condition& condition : batch.conditions()) {
+    const auto row = rows_.find(condition.key);
+    if (condition.kind == Batch::Kind::kVersion && row != rows_.end() &&
+        row->second.version == condition.version) {
+      write({{condition.key, row->second.value}}, news);
+      return;
+    }
+  }
+}
+
+void MemoryDisk::State::check_space(const Batch& batch) const {
+  if (faults_.bytes_max == MemoryFaults{}.bytes_max) {
+    return;
+  }
+  std::size_t added = 0;
+  std::size_t freed = 0;
+  for (const Batch::Write& write : batch.writes()) {
+    const auto row = rows_.find(write.key);
+    freed += row == rows_.end() ? 0 : row->first.size() + row->second.value.size();
+    added += write.value ? write.key.size() + write.value->size() : 0;
+  }
+  if (added > freed && bytes_ + added - freed > faults_.bytes_max) {
+    throw StoreFull("a memory disk of " + std::to_string(faults_.bytes_max) +
+                    " bytes has no room for " + std::to_string(added - freed) + " more");
+  }
+}
+
+MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, Batch batch) {
+  News news(*this);
+  const std::lock_guard lock(mutex_);
+  refuse_the_dead(generation);
+  if (chance(faults_.busy_chance)) {
+    throw StoreBusy("a memory store was busy, by its faults");
+  }
+  const bool crashes = commits_until_crash_ != 0 && --commits_until_crash_ == 0;
+  const bool fails = crashes || chance(faults_.unknown_chance);
+  const bool fails_before = fails && chance(0.5);
+  std::optional<CommitOutcome> outcome;
+  if (!fails_before) {
+    outcome = apply(std::move(batch), news);
+  }
+  if (crashes) {
+    lose_power();
+  }
+  if (fails) {
+    throw OutcomeUnknown("a memory store failed in the middle of a commit, by its faults");
+  }
+  return {*std::move(outcome), unsynced_.empty() ? std::nullopt : std::optional(last_)};
+}
+
+CommitOutcome MemoryDisk::State::apply(Batch batch, News& news) {
+  if (chance(faults_.conflict_chance)) {
+    disturb(batch, news);
+  }
+  const Batch::Condition* broken =
+      detail::broken_condition(batch, [&](const std::string& key) { return version_of(key); });
+  if (broken != nullptr) {
+    return detail::refusal(*broken, entry_of(broken->key));
+  }
+  check_space(batch);
+  ++commits_;
+  return Committed{write(std::move(batch).take_writes(), news)};
+}
+
+Version MemoryDisk::State::write(std::vector<Batch::Write> writes, News& news) {
+  if (writes.empty()) {
+    return last_;
+  }
+  const Version version = ++last_;
+  const bool at_once = faults_.sync_delay_max == Duration::zero() && unsynced_.empty();
+  Unsynced unsynced{version, {}, {}};
+  for (Batch::Write& write : writes) {
+    std::optional<Row> before = replace(write.key, std::move(write.value), version);
+    if (at_once) {
+      news.add(std::move(write.key));
+    } else {
+      unsynced.before.emplace_back(std::move(write.key), std::move(before));
+    }
+  }
+  if (!at_once) {
+    schedule_sync(std::move(unsynced));
+  }
+  return version;
+}
+
+std::optional<MemoryDisk::State::Row> MemoryDisk::State::replace(const std::string& key,
+                                                                 std::optional<std::string> value,
+                                                                 Version version) {
+  const auto found = rows_.lower_bound(key);
+  const bool there = found != rows_.end() && found->first == key;
+  std::optional<Row> before;
+  if (there) {
+    bytes_ -= key.size() + found->second.value.size();
+    before = std::move(found->second);
+  }
+  if (value) {
+    bytes_ += key.size() + value->size();
+    if (there) {
+      found->second = {*std::move(value), version};
+    } else {
+      rows_.emplace_hint(found, key, Row{*std::move(value), version});
+    }
+  } else if (there) {
+    rows_.erase(found);
+  }
+  return before;
+}
+
+void MemoryDisk::State::schedule_sync(Unsynced unsynced) {
+  const auto delay_max = static_cast<std::uint64_t>(faults_.sync_delay_max.count());
+  const auto delay = static_cast<Duration::rep>(random_() % (delay_max + 1));
+  unsynced.durable_at = clock_.now() + Duration(delay);
+  if (!unsynced_.empty()) {
+    unsynced.durable_at = std::max(unsynced.durable_at, unsynced_.back().durable_at);
+  }
+  unsynced_.push_back(std::move(unsynced));
+  if (unsynced_.size() == 1) {
+    clock_.arm(timer_, unsynced_.front().durable_at);
+  }
+}
+
+Version MemoryDisk::State::durable_version() const {
+  return unsynced_.empty() ? last_ : unsynced_.front().version - 1;
+}
+
+std::vector<MemoryDisk::State::Durable*> MemoryDisk::State::take_durable_waiters() {
+  const auto first_durable =
+      std::partition(waiting_.begin(), waiting_.end(),
+                     [&](const Durable* waiter) { return waiter->version_ > durable_version(); });
+  std::vector<Durable*> ended(first_durable, waiting_.end());
+  waiting_.erase(first_durable, waiting_.end());
+  return ended;
+}
+
+void MemoryDisk::State::sync_due() noexcept {
+  News news(*this);
+  std::vector<Durable*> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!unsynced_.empty() && unsynced_.front().durable_at <= clock_.now()) {
+      for (auto& [key, before] : unsynced_.front().before) {
+        news.add(std::move(key));
+      }
+      unsynced_.pop_front();
+    }
+    ended = take_durable_waiters();
+    if (!unsynced_.empty()) {
+      clock_.arm(timer_, unsynced_.front().durable_at);
+    }
+  }
+  for (Durable* waiter : ended) {
+    waiter->complete();
+  }
+}
+
+void MemoryDisk::State::crash() {
+  const std::lock_guard lock(mutex_);
+  lose_power();
+}
+
+void MemoryDisk::State::lose_power() {
+  const std::size_t surviving = unsynced_.empty() ? 0 : random_() % (unsynced_.size() + 1);
+  while (unsynced_.size() > surviving) {
+    auto& before = unsynced_.back().before;
+    for (auto change = before.rbegin(); change != before.rend(); ++change) {
+      put_back(change->first, std::move(change->second));
+    }
+    unsynced_.pop_back();
+  }
+  unsynced_.clear();
+  static_cast<void>(clock_.try_disarm(timer_));
+  ++generation_;
+  for (Durable* waiter : std::exchange(waiting_, {})) {
+    waiter->error_ = power_cut();
+    waiter->complete();
+  }
+  for (const auto& watches : *std::exchange(watches_, std::make_shared<WatchLists>())) {
+    watches->end(power_cut());
+  }
+}
+
+void MemoryDisk::State::put_back(const std::string& key, std::optional<Row> row) {
+  const Version version = row ? row->version : 0;
+  std::optional<std::string> value;
+  if (row) {
+    value = std::move(row->value);
+  }
+  static_cast<void>(replace(key, std::move(value), version));
+}
+
+MemoryDisk::State::News::News(State& state) {
+  const std::lock_guard lock(state.mutex_);
+  watches_ = state.watches_;
+  watched_ = std::any_of(watches_->begin(), watches_->end(),
+                         [](const auto& watches) { return !watches->empty(); });
+}
+
+MemoryDisk::State::News::~News() {
+  for (const std::string& key : keys_) {
+    for (const auto& watches : *watches_) {
+      watches->notify(key);
+    }
+  }
+}
+
+void MemoryDisk::State::News::add(std::string key) {
+  if (watched_) {
+    keys_.push_back(std::move(key));
+  }
+}
+
+void MemoryDisk::State::add_watches(std::shared_ptr<detail::WatchList> watches) {
+  const std::lock_guard lock(mutex_);
+  auto lists = std::make_shared<WatchLists>(*watches_);
+  lists->push_back(std::move(watches));
+  watches_ = std::move(lists);
+}
+
+void MemoryDisk::State::remove_watches(const std::shared_ptr<detail::WatchList>& watches) {
+  const std::lock_guard lock(mutex_);
+  auto lists = std::make_shared<WatchLists>(*watches_);
+  std::erase(*lists, watches);
+  watches_ = std::move(lists);
+}
+
+void MemoryDisk::State::Durable::begin() {
+  {
+    const std::lock_guard lock(state_.mutex_);
+    if (generation_ != state_.generation_) {
+      error_ = power_cut();
+    } else if (version_ > state_.durable_version()) {
+      state_.waiting_.push_back(this);
+      return;
+    }
+  }
+  complete();
+}
+
+void MemoryDisk::State::Durable::stop() noexcept {
+  {
+    const std::lock_guard lock(state_.mutex_);
+    if (on_stop_ == Stop::kIgnored || std::erase(state_.waiting_, this) == 0) {
+      return;
+    }
+    error_ = std::make_exception_ptr(
+        Cancelled("the wait for commit " + std::to_string(version_) + " was asked to stop"));
+  }
+  complete();
+}
+
+void MemoryDisk::State::Durable::rethrow() const {
+  if (error_) {
+    std::rethrow_exception(error_);
+  }
+}
+
+}  // namespace holdfast

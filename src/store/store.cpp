@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/store.hpp>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "printable.hpp"
+#include "watch_list.hpp"
+
+namespace holdfast {
+
+namespace {
+
+void check_key(const Store& store, std::string_view key) {
+  const std::size_t most = store.capabilities().limits.key_bytes_max;
+  if (key.empty()) {
+    throw InvalidArgument("a key for " + store.url() + " is empty; give it at least one byte");
+  }
+  if (key.size() > most) {
+    throw InvalidArgument("the key " + detail::printable(key) + " has " +
+                          std::to_string(key.size()) + " bytes; " + store.url() +
+                          " takes keys of up to " + std::to_string(most));
+  }
+}
+
+void check_value(const Store& store, const Batch::Write& write) {
+  const std::size_t most = store.capabilities().limits.value_bytes_max;
+  if (write.value && write.value->size() > most) {
+    throw InvalidArgument("the value for the key " + detail::printable(write.key) + " has " +
+                          std::to_string(write.value->size()) + " bytes; " + store.url() +
+                          " takes values of up to " + std::to_string(most));
+  }
+}
+
+void check_batch(const Store& store, const Batch& batch) {
+  const StoreLimits& limits = store.capabilities().limits;
+  if (batch.size() > limits.batch_operations_max) {
+    throw InvalidArgument("a batch has " + std::to_string(batch.size()) +
+                          " conditions and writes; " + store.url() + " takes up to " +
+                          std::to_string(limits.batch_operations_max) + ": split it");
+  }
+  for (const Batch::Condition& condition : batch.conditions()) {
+    check_key(store, condition.key);
+  }
+  for (const Batch::Write& write : batch.writes()) {
+    check_key(store, write.key);
+    check_value(store, write);
+  }
+  if (batch.bytes() > limits.batch_bytes_max) {
+    throw InvalidArgument("a batch has " + std::to_string(batch.bytes()) +
+                          " bytes of keys and values; " + store.url() + " takes up to " +
+                          std::to_string(limits.batch_bytes_max) + ": split it");
+  }
+}
+
+}  // namespace
+
+Task<std::optional<Entry>> Store::get(std::string_view key, Read read) {
+  check_key(*this, key);
+  return do_get(std::string(key), read);
+}
+
+Task<Page> Store::scan(std::string_view prefix, const ScanOptions& options) {
+  if (options.limit == 0) {
+    throw InvalidArgument("scan: the limit is 0; ask for at least one entry");
+  }
+  return do_scan({std::string(prefix), std::string(options.after), options.limit}, options.read);
+}
+
+Task<CommitOutcome> Store::commit(Batch batch) {
+  check_batch(*this, batch);
+  return do_commit(std::move(batch), Wait::kForDisk);
+}
+
+Task<CommitOutcome> Store::apply(Batch batch) {
+  check_batch(*this, batch);
+  return do_commit(std::move(batch), Wait::kForDecision);
+}
+
+Task<void> Store::until_durable(Version version) { return do_until_durable(version); }
+
+Watch Store::watch(std::string_view prefix) { return Watch(do_watch(std::string(prefix))); }
+
+void require_capabilities(const Store& store, const Capabilities& needed, std::string_view user) {
+  struct Capability {
+    bool Capabilities::* has;
+    std::string_view name;
+    std::string_view without;
+  };
+  static constexpr std::array<Capability, 4> kAll{{
+      {&Capabilities::durable, "durable", "what it commits may be lost"},
+      {&Capabilities::atomic, "atomic", "it may apply half of a batch"},
+      {&Capabilities::shared, "shared", "other processes do not see it"},
+      {&Capabilities::notifies, "notifies", "it does not tell of changes"},
+  }};
+  for (const Capability& one : kAll) {
+    if (needed.*one.has && !(store.capabilities().*one.has)) {
+      throw Unsupported(std::string(user) + " needs a store that is '" + std::string(one.name) +
+                        "', and " + store.url() + " is not: " + std::string(one.without));
+    }
+  }
+}
+
+}  // namespace holdfast
