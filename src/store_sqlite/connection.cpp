@@ -24,7 +24,8 @@ void Connection::Close::operator()(sqlite3* handle) const noexcept {
 
 Connection::Connection(const std::string& path, const std::string& vfs, int flags) : path_(path) {
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, vfs.c_str());
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX,
+                                   vfs.empty() ? nullptr : vfs.c_str());
   handle_.reset(handle);
   check(code, "opening it");
   sqlite3_extended_result_codes(handle, 1);

@@ -15,7 +15,7 @@ namespace holdfast::detail {
 /// file, what was being done, and what SQLite says. For one thread at a time.
 class Connection {
  public:
-  /// `flags` as of sqlite3_open_v2().
+  /// `flags` as of sqlite3_open_v2(); an empty `vfs` is SQLite's default.
   Connection(const std::string& path, const std::string& vfs, int flags);
 
   void run(const char* sql);

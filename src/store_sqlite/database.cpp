@@ -53,16 +53,16 @@ bool is_empty(Connection& connection) {
   return connection.query("PRAGMA page_count").value_or(0) == 0;
 }
 
-void refuse_foreign(Connection& connection) {
+void refuse_foreign(Connection& connection, const std::string& path) {
   const auto application_id = connection.query("PRAGMA application_id").value_or(0);
   const auto format = connection.query("PRAGMA user_version").value_or(0);
   if (application_id != std::int64_t{kApplicationId}) {
-    throw NotAStore(connection.path() +
+    throw NotAStore(path +
                     " is an SQLite database, but no Holdfast store. Nothing was changed; give the "
                     "path of a store, or of a file that does not exist yet");
   }
   if (format > kSqliteFormat) {
-    throw NewerFormat(connection.path() + " has format " + std::to_string(format) +
+    throw NewerFormat(path + " has format " + std::to_string(format) +
                       ", and this version of Holdfast knows formats up to " +
                       std::to_string(kSqliteFormat) + ". Nothing was changed; use a newer one");
   }
@@ -83,18 +83,21 @@ void create(Connection& connection) {
   connection.run("COMMIT");
 }
 
-/// A file that is no database at all is no damaged store.
-void check_magic(Connection& connection) {
-  try {
-    static_cast<void>(is_empty(connection));
-  } catch (const StoreCorrupt&) {
-    if ((sqlite3_errcode(connection.handle()) & 0xff) != SQLITE_NOTADB) {
-      throw;
+/// The path as part of an SQLite URI.
+std::string uri_path(std::string_view path) {
+  static constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string text;
+  for (const char letter : path) {
+    if (letter == '%' || letter == '?' || letter == '#') {
+      const auto byte = static_cast<unsigned char>(letter);
+      text += '%';
+      text += kDigits[byte >> 4U];
+      text += kDigits[byte & 0xfU];
+    } else {
+      text += letter;
     }
-    throw NotAStore(connection.path() +
-                    " is no Holdfast store: it is not even an SQLite database. Nothing was "
-                    "changed; give the path of a store, or of a file that does not exist yet");
   }
+  return text;
 }
 
 }  // namespace
@@ -107,7 +110,6 @@ std::unique_ptr<Connection> connect(const DatabaseFile& file) {
 
 std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
   auto connection = open(file);
-  check_magic(*connection);
   if (is_empty(*connection)) {
     // What a creation that was cut off left behind is rolled back now; the new connection sees an
     // empty file, and so a store of ours from the first page on.
@@ -115,12 +117,25 @@ std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
     connection = open(file);
     create(*connection);
   }
-  refuse_foreign(*connection);
+  refuse_foreign(*connection, file.path);
   set_up(*connection);
   if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
     throw StoreFailed(file.path + ": SQLite does not switch to its write-ahead log here");
   }
   return connection;
+}
+
+void refuse_foreign_database(const std::string& path) {
+  try {
+    // Without locks, log or checksums: what it says of itself in its first bytes, no more.
+    Connection connection("file:" + uri_path(path) + "?immutable=1", "",
+                          SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    refuse_foreign(connection, path);
+  } catch (const StoreCorrupt&) {
+    throw NotAStore(path +
+                    " is no Holdfast store: it is not even an SQLite database. Nothing was "
+                    "changed; give the path of a store, or of a file that does not exist yet");
+  }
 }
 
 void copy_database(Connection& from, const DatabaseFile& target) {

@@ -28,6 +28,10 @@ inline constexpr std::int64_t kBackupLeap = std::int64_t{1} << 32;
 /// exist, and throws `NotAStore` or `NewerFormat` if it is something else. Only in a turn.
 [[nodiscard]] std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file);
 
+/// Throws `NotAStore` or `NewerFormat` for a file that is no store we know, and leaves no trace of
+/// having looked.
+void refuse_foreign_database(const std::string& path);
+
 /// A copy of the whole database as of one moment, synced, at `target`, which must not exist.
 void copy_database(Connection& from, const DatabaseFile& target);
 

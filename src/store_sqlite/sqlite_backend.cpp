@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sqlite_backend.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include <holdfast/store_error.hpp>
 
-#include "page_checksums.hpp"
+#include "private_file.hpp"
 
 namespace holdfast::detail {
 
@@ -33,6 +29,17 @@ Entry entry_at(std::string_view key, const Statement& statement) {
   return {std::string(key), std::string(statement.bytes(1)),
           static_cast<Version>(statement.number(0))};
 }
+
+class EndTurnAfterUse {
+ public:
+  explicit EndTurnAfterUse(Neighbours& neighbours) noexcept : neighbours_(neighbours) {}
+  EndTurnAfterUse(const EndTurnAfterUse&) = delete;
+  EndTurnAfterUse& operator=(const EndTurnAfterUse&) = delete;
+  ~EndTurnAfterUse() { neighbours_.end_turn(); }
+
+ private:
+  Neighbours& neighbours_;
+};
 
 int note_wal_pages(void* pages, sqlite3* /*connection*/, const char* /*database*/, int count) {
   *static_cast<int*>(pages) = count;
@@ -62,12 +69,13 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
       own_clock_(options.clock == nullptr ? std::make_unique<SystemClock>() : nullptr),
       clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
       neighbours_(std::move(neighbours)),
-      writer_(connect_or_create(file_)),
+      writer_(connect_in_a_turn()),
       readers_(file_) {
   sqlite3_wal_hook(writer_.connection->handle(), note_wal_pages, &wal_pages_);
   set_sync(options_.sync);
-  read_state();
+  // The mark first: others may go on meanwhile.
   const auto mark = static_cast<std::int64_t>(neighbours_->durable_mark());
+  read_state();
   if (state_.sequence < mark) {
     throw StoreCorrupt(
         file_.path + " ends with commit " + std::to_string(state_.sequence) + ", but commit " +
@@ -78,8 +86,18 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
   }
 }
 
+std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
+  if (!neighbours_->take_turn(MonotonicTime::now() + options_.busy_timeout)) {
+    throw StoreBusy(file_.path + " cannot be opened: another process keeps this one from it. " +
+                    "Nothing happened: try again");
+  }
+  const EndTurnAfterUse end_turn(*neighbours_);
+  return connect_or_create(file_);
+}
+
 SqliteBackend::~SqliteBackend() {
   checkpoint_at_end();
+  closing_ = true;
   neighbours_->interrupt();
   if (listener_.joinable()) {
     listener_.join();
@@ -114,6 +132,7 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     }
     const bool others_wrote = data_version != std::exchange(seen_data_version_, data_version);
     if (others_wrote) {
+      others_wrote_ = true;
       read_state();
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
@@ -212,9 +231,9 @@ void SqliteBackend::checkpoint_at_end() noexcept {
   if (failed_ || !neighbours_->take_turn(MonotonicTime::now() + kCloseTimeout)) {
     return;  // Whoever opens it next reads the log.
   }
+  const EndTurnAfterUse end_turn(*neighbours_);
   sqlite3_wal_checkpoint_v2(writer_.connection->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE,
                             nullptr, nullptr);
-  neighbours_->end_turn();
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -311,21 +330,35 @@ void SqliteBackend::backup(const std::filesystem::path& target) {
   }
   const fs::path unfinished = target.string() + ".unfinished";
   fs::remove(unfinished);
-  create_private_file(unfinished.string());
-  const auto from = connect(file_);
-  copy_database(*from, {unfinished.string(), file_.vfs});
+  create_private_file(unfinished);
+  copy_database(*connect(file_), {unfinished.string(), file_.vfs});
   fs::rename(unfinished, target);
-  sync_folder_of(target.string());
+  sync_folder_of(target);
 }
 
 // --- News ----------------------------------------------------------------------------------------
 
 void SqliteBackend::listen(OnNews on_news) {
-  listener_ = std::thread([this, told = std::move(on_news)] { wait_for_news(told); });
+  listener_ = std::thread([this, told = std::move(on_news), seen = state_.sequence]() mutable {
+    while (!closing_) {
+      const auto news = neighbours_->wait_for_news(MonotonicTime::now() + kSweepInterval);
+      if (news) {
+        told(news->anything ? std::span<const std::string>{} : std::span(news->keys));
+      } else if (!closing_ && others_wrote_unnoticed(seen)) {
+        told({});
+      }
+    }
+  });
 }
 
-void SqliteBackend::wait_for_news(const OnNews& on_news) {
-  std::int64_t seen = state_.sequence;
+bool SqliteBackend::others_wrote_unnoticed(std::int64_t& seen) noexcept {
+  try {
+    const std::int64_t before = std::max(std::exchange(seen, readers_.lend()->sequence()),
+                                         own_sequence_.load());
+    return others_wrote_.exchange(false) || seen > before;
+  } catch (const Error&) {
+    return false;  // Whoever reads for a reason learns of it.
+  }
 }
 
 }  // namespace holdfast::detail

@@ -71,13 +71,14 @@ class SqliteBackend final : public Backend {
     std::int64_t ceiling = 0;
   };
 
+  [[nodiscard]] std::unique_ptr<Connection> connect_in_a_turn();
   void read_state();
   void write_in_transaction(const Group& group, const State& state);
   void set_sync(Sync level);
   void checkpoint_if_long();
   void checkpoint_at_end() noexcept;
-  void wait_for_news(const OnNews& on_news);
-  [[nodiscard]] bool others_wrote_unnoticed();
+  /// Since `seen`, which it sets.
+  [[nodiscard]] bool others_wrote_unnoticed(std::int64_t& seen) noexcept;
 
   DatabaseFile file_;
   std::string url_;
@@ -98,6 +99,8 @@ class SqliteBackend final : public Backend {
   ReaderPool readers_;
 
   std::atomic<std::int64_t> own_sequence_ = 0;
+  std::atomic<bool> others_wrote_ = false;
+  std::atomic<bool> closing_ = false;
   std::thread listener_;
 };
 
