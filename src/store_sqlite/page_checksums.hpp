@@ -40,8 +40,8 @@ inline constexpr std::uint32_t kApplicationId = 0x486f6c64;
 [[nodiscard]] std::optional<std::uint64_t> damaged_page(sqlite3* db);
 
 /// Reads all pages of the database file, those too that hold nothing at present, and returns those
-/// that do not match. Nobody may write to the file or checkpoint meanwhile. Empty for a foreign
-/// one.
+/// that do not match. Checkpoint everything before: after a crash a page may be torn, soundly, that
+/// is whole in the WAL. Nobody may write or checkpoint meanwhile. Empty for a foreign database.
 [[nodiscard]] std::vector<std::uint64_t> find_damaged_pages(sqlite3* db);
 
 }  // namespace holdfast::detail
