@@ -46,7 +46,8 @@ void Connection::raise(int code, std::string_view doing) const {
     case SQLITE_LOCKED:
       throw StoreBusy(text + "another process is in the way: " + said + number + "; try again");
     case SQLITE_FULL:
-      throw StoreFull(text + "no space left on the disk; nothing was changed. Free some, and try again" +
+      throw StoreFull(text +
+                      "no space left on the disk; nothing was changed. Free some, and try again" +
                       number);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -101,8 +102,8 @@ Statement::Statement(Connection& connection, const char* sql) : connection_(conn
 Statement& Statement::bind(int index, std::string_view bytes) {
   // A null pointer would make it NULL.
   const char* data = bytes.empty() ? "" : bytes.data();
-  connection_.check(
-      sqlite3_bind_blob64(statement_.get(), index, data, bytes.size(), SQLITE_STATIC), "binding");
+  connection_.check(sqlite3_bind_blob64(statement_.get(), index, data, bytes.size(), SQLITE_STATIC),
+                    "binding");
   return *this;
 }
 
@@ -132,9 +133,7 @@ bool Statement::step() {
   return false;
 }
 
-void Statement::run() {
-  HOLDFAST_CHECK(!step(), "a statement that should give no rows gave one");
-}
+void Statement::run() { HOLDFAST_CHECK(!step(), "a statement that should give no rows gave one"); }
 
 void Statement::reset() noexcept { sqlite3_reset(statement_.get()); }
 

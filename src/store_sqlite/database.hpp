@@ -24,8 +24,8 @@ inline constexpr std::int64_t kBackupLeap = std::int64_t{1} << 32;
 /// A connection for reading and writing with all settings made, to a store that exists.
 [[nodiscard]] std::unique_ptr<Connection> connect(const DatabaseFile& file);
 
-/// The same, for the first connection of a process: makes the store if the file is empty or does not
-/// exist, and throws `NotAStore` or `NewerFormat` if it is something else. Only in a turn.
+/// The same, for the first connection of a process: makes the store if the file is empty or does
+/// not exist, and throws `NotAStore` or `NewerFormat` if it is something else. Only in a turn.
 [[nodiscard]] std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file);
 
 /// Throws `NotAStore` or `NewerFormat` for a file that is no store we know, and leaves no trace of

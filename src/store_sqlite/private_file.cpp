@@ -45,7 +45,7 @@ bool create_private_file(const std::filesystem::path& path) {
 }
 
 void check_private_file(const std::filesystem::path& path) {
-  struct stat found {};
+  struct stat found{};
   if (stat(path.c_str(), &found) != 0) {
     throw InvalidArgument(path.string() + " cannot be used: " + error_text(errno));
   }

@@ -306,8 +306,7 @@ StoreStats SqliteBackend::stats() {
       static_cast<std::uint64_t>(connection->query("SELECT count(*) FROM entries").value_or(0));
   stats.last_version =
       static_cast<Version>(connection->query("SELECT sequence FROM state").value_or(0));
-  stats.format =
-      static_cast<std::uint32_t>(connection->query("PRAGMA user_version").value_or(0));
+  stats.format = static_cast<std::uint32_t>(connection->query("PRAGMA user_version").value_or(0));
   for (const char* suffix : {"", "-wal", "-shm", "-hold"}) {
     stats.bytes += file_bytes(file_.path + suffix);
   }
@@ -353,8 +352,8 @@ void SqliteBackend::listen(OnNews on_news) {
 
 bool SqliteBackend::others_wrote_unnoticed(std::int64_t& seen) noexcept {
   try {
-    const std::int64_t before = std::max(std::exchange(seen, readers_.lend()->sequence()),
-                                         own_sequence_.load());
+    const std::int64_t before =
+        std::max(std::exchange(seen, readers_.lend()->sequence()), own_sequence_.load());
     return others_wrote_.exchange(false) || seen > before;
   } catch (const Error&) {
     return false;  // Whoever reads for a reason learns of it.

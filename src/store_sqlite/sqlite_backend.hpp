@@ -21,8 +21,8 @@
 
 namespace holdfast::detail {
 
-/// A store in an SQLite file. One connection writes, in turns with other processes; others read, and
-/// see what was committed and synced.
+/// A store in an SQLite file. One connection writes, in turns with other processes; others read,
+/// and see what was committed and synced.
 class SqliteBackend final : public Backend {
  public:
   SqliteBackend(DatabaseFile file, const SqliteOptions& options,
@@ -30,9 +30,7 @@ class SqliteBackend final : public Backend {
   ~SqliteBackend() override;
 
   [[nodiscard]] const std::string& url() const noexcept override { return url_; }
-  [[nodiscard]] const Capabilities& capabilities() const noexcept override {
-    return capabilities_;
-  }
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
   [[nodiscard]] Clock& clock() noexcept override { return *clock_; }
 
   [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
