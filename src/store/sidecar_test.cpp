@@ -305,6 +305,12 @@ TEST_F(SidecarTest, ManyProcessesOpenANewFileAtOnce) {
   }
 }
 
+TEST_F(SidecarTest, AFileThatWasShortenedInUseIsRefused) {
+  const Sidecar sidecar(path_);
+  ASSERT_EQ(::truncate(path_.c_str(), kPageBytes), 0);
+  EXPECT_THAT(refusal<StoreBusy>(path_), HasSubstr("shortened"));
+}
+
 // The turn.
 
 TEST_F(SidecarTest, ProcessesTakeTurnsOneAtATime) {
@@ -520,6 +526,18 @@ TEST_F(SidecarTest, InterruptEndsWaitsForTheTurnAndThoseToCome) {
   holder.end_turn();
   EXPECT_FALSE(first.take_turn(TimePoint::max())) << "interrupted for good";
   EXPECT_TRUE(holder.take_turn(soon())) << "the others are not";
+}
+
+TEST_F(SidecarTest, LocksOfAStrangerDelayTheTurnButNotItsDeadline) {
+  Sidecar sidecar(path_);
+  const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock all{};
+  all.l_type = F_WRLCK;
+  all.l_start = 3;  // From there on, without an end.
+  ASSERT_EQ(::fcntl(fd, F_OFD_SETLK, &all), 0);
+  EXPECT_FALSE(sidecar.take_turn(MonotonicTime::now() + 1ms));
+  ::close(fd);
+  EXPECT_TRUE(sidecar.take_turn(soon()));
 }
 
 // The news.
