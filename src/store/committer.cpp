@@ -163,7 +163,7 @@ Committer::AppliedOver Committer::applied_over(std::string_view prefix, std::str
   const std::lock_guard lock(mutex_);
   AppliedOver over{backend_.snapshot(), {}};
   for (const Rows* rows : {&writing_, &gathering_}) {
-    auto row = after > prefix ? rows->upper_bound(after) : rows->lower_bound(prefix);
+    auto row = after >= prefix ? rows->upper_bound(after) : rows->lower_bound(prefix);
     for (; row != rows->end() && row->first.starts_with(prefix); ++row) {
       over.changes.insert_or_assign(row->first, entry_of(row->first, row->second));
     }
