@@ -163,7 +163,7 @@ Committer::AppliedOver Committer::applied_over(std::string_view prefix, std::str
   const std::lock_guard lock(mutex_);
   AppliedOver over{backend_.snapshot(), {}};
   for (const Rows* rows : {&writing_, &gathering_}) {
-    auto row = after >= prefix ? rows->upper_bound(after) : rows->lower_bound(prefix);
+    auto row = after < prefix ? rows->lower_bound(prefix) : rows->upper_bound(after);
     for (; row != rows->end() && row->first.starts_with(prefix); ++row) {
       over.changes.insert_or_assign(row->first, entry_of(row->first, row->second));
     }
@@ -267,8 +267,10 @@ Committer::~Committer() {
     HOLDFAST_CHECK(queue_.empty(), "a store was closed before a task that commits to it ended");
     closing_ = true;
     work_.notify_one();
+    if (taking_turn_) {
+      backend_.interrupt();
+    }
   }
-  backend_.interrupt();
   thread_.join();
 }
 
@@ -290,6 +292,7 @@ bool Committer::take_turn(Lock& lock) {
   const TimePoint until = queue_.first()->give_up_at_;
   std::optional<Backend::Turn> turn;
   std::exception_ptr error;
+  taking_turn_ = true;
   lock.unlock();
   try {
     turn = backend_.begin_turn(until);
@@ -297,11 +300,15 @@ bool Committer::take_turn(Lock& lock) {
     error = std::current_exception();
   }
   lock.lock();
+  taking_turn_ = false;
   if (error) {
     refuse_queued(lock, error, TimePoint::max());
     return false;
   }
   if (!turn) {
+    if (queue_.empty()) {
+      return false;
+    }
     const auto seconds = std::chrono::duration<double>(limits_.busy_timeout).count();
     refuse_queued(lock,
                   std::make_exception_ptr(StoreBusy(

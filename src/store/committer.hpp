@@ -176,6 +176,7 @@ class Committer {
   Queue queue_;
   bool deciding_ = false;  // Some were taken from the queue, and come before all others.
 
+  bool taking_turn_ = false;
   bool has_turn_ = false;
   bool yielding_ = false;  // Others want the turn: nothing more is decided in this one.
   Version last_ = 0;       // Of the last batch that was decided.

@@ -143,7 +143,7 @@ Page MemoryDisk::State::scan(std::uint64_t generation, std::string_view prefix,
   const Rows& rows = as_of_the_disk ? durable : rows_;
   Page page;
   std::size_t bytes = 0;
-  auto row = after >= prefix ? rows.upper_bound(after) : rows.lower_bound(prefix);
+  auto row = after < prefix ? rows.lower_bound(prefix) : rows.upper_bound(after);
   for (; row != rows.end() && row->first.starts_with(prefix); ++row) {
     if (page.entries.size() == limit || bytes > detail::kPageBytesMax) {
       page.more = true;
