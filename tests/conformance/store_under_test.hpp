@@ -13,19 +13,31 @@
 
 #include "temp_dir.hpp"
 
+#ifdef HOLDFAST_TEST_SQLITE
+#include <holdfast/sqlite_store.hpp>
+#endif
+#ifdef HOLDFAST_TEST_FILE
+#include <holdfast/file_store.hpp>
+#endif
+
 // The kinds of store that the suite runs on. An object of a kind is one fresh store: every `open()`
 // is one more connection to it, and what it has outlives them all. A new kind is a class like these
 // and its name in `StoreKinds`.
+//
+// kDurable, kShared: what its capabilities have to say. Other processes open it by `url()`.
+// kBackup: `backup()` makes what `open_at()` opens; otherwise it is refused.
+// kSyncs: a commit waits for a real disk.
 namespace holdfast::conformance {
 
-struct MemoryKind {
+class MemoryKind {
+ public:
   static constexpr const char* kName = "memory";
   static constexpr bool kDurable = false;
-  static constexpr bool kShared = false;  ///< Other processes open it by `url()`.
-  static constexpr bool kBackup = false;  ///< `backup()` makes what `open_copy()` opens.
-  static constexpr bool kSyncs = false;   ///< A commit waits for a real disk.
+  static constexpr bool kShared = false;
+  static constexpr bool kBackup = false;
+  static constexpr bool kSyncs = false;
 
-  [[nodiscard]] std::unique_ptr<Store> open() { return open_memory_store(disk_); }
+  [[nodiscard]] std::unique_ptr<Store> open() const { return open_memory_store(disk_); }
 
  private:
   struct DiskWithClock {
@@ -40,7 +52,61 @@ struct MemoryKind {
   std::shared_ptr<MemoryDisk> disk_ = make_disk();
 };
 
-using StoreKinds = ::testing::Types<MemoryKind>;
+/// What the kinds in a folder have in common.
+class OnDisk {
+ public:
+  static constexpr bool kDurable = true;
+  static constexpr bool kShared = true;
+  static constexpr bool kBackup = true;
+  static constexpr bool kSyncs = true;
+
+  /// Where there is nothing yet.
+  [[nodiscard]] std::filesystem::path free_path() const { return dir_.path() / "copy"; }
+
+ protected:
+  [[nodiscard]] std::filesystem::path path() const { return dir_.path() / "store"; }
+
+ private:
+  TempDir dir_;
+};
+
+#ifdef HOLDFAST_TEST_SQLITE
+class SqliteKind : public OnDisk {
+ public:
+  static constexpr const char* kName = "sqlite";
+
+  static std::unique_ptr<Store> open_at(const std::filesystem::path& path) {
+    // A busy machine is no error of the store.
+    return open_sqlite_store(path, {.busy_timeout = std::chrono::seconds(40)});
+  }
+  [[nodiscard]] std::unique_ptr<Store> open() const { return open_at(path()); }
+  [[nodiscard]] std::string url() const { return "sqlite:" + path().string(); }
+};
+#endif
+
+#ifdef HOLDFAST_TEST_FILE
+class FileKind : public OnDisk {
+ public:
+  static constexpr const char* kName = "file";
+
+  static std::unique_ptr<Store> open_at(const std::filesystem::path& path) {
+    return open_file_store(path, {.busy_timeout = std::chrono::seconds(40)});
+  }
+  [[nodiscard]] std::unique_ptr<Store> open() const { return open_at(path()); }
+  [[nodiscard]] std::string url() const { return "file:" + path().string(); }
+};
+#endif
+
+// clang-format off
+using StoreKinds = ::testing::Types<MemoryKind
+#ifdef HOLDFAST_TEST_SQLITE
+    , SqliteKind
+#endif
+#ifdef HOLDFAST_TEST_FILE
+    , FileKind
+#endif
+    >;
+// clang-format on
 
 struct StoreKindNames {
   template <typename Kind>
