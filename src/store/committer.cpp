@@ -181,7 +181,9 @@ void Committer::check_usable() {
 // --- Deciding ------------------------------------------------------------------------------------
 
 bool Committer::gathered_enough() const noexcept {
-  return gathering_bytes_ >= limits_.group_bytes_max || gathering_.size() >= limits_.group_keys_max;
+  return gathering_bytes_ >= limits_.group_bytes_max ||
+         gathering_.size() >= limits_.group_keys_max ||
+         gathering_batches_ >= limits_.group_batches_max;
 }
 
 const Known* Committer::find(std::string_view key) {
@@ -227,6 +229,7 @@ void Committer::gather(std::vector<Batch::Write> writes) {
     return;
   }
   ++last_;
+  ++gathering_batches_;
   for (Batch::Write& write : writes) {
     gathering_bytes_ += write.key.size() + (write.value ? write.value->size() : 0);
     gathering_.insert_or_assign(std::move(write.key), Known{std::move(write.value), last_});
@@ -252,6 +255,7 @@ void Committer::forget_undurable(const std::exception_ptr& why) {
   durable_ = last_;
   gathering_.clear();
   gathering_bytes_ = 0;
+  gathering_batches_ = 0;
   writing_.clear();
   known_.clear();
 }
@@ -368,7 +372,8 @@ std::vector<Committer::Request*> Committer::take_queued() {
   std::vector<Request*> taken;
   std::size_t bytes = gathering_bytes_;
   std::size_t keys = gathering_.size();
-  while (!queue_.empty() && bytes < limits_.group_bytes_max && keys < limits_.group_keys_max) {
+  while (!queue_.empty() && bytes < limits_.group_bytes_max && keys < limits_.group_keys_max &&
+         gathering_batches_ + taken.size() < limits_.group_batches_max) {
     Request& request = *queue_.first();
     queue_.remove(request);
     taken.push_back(&request);
@@ -429,6 +434,7 @@ void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {
 void Committer::write_gathered(Lock& lock) {
   writing_.swap(gathering_);
   gathering_bytes_ = 0;
+  gathering_batches_ = 0;
   std::swap(for_writing_, for_gathering_);
   writing_last_ = last_;
   lock.unlock();

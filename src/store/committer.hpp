@@ -24,10 +24,11 @@
 namespace holdfast::detail {
 
 struct CommitterLimits {
-  /// A group takes no more batches once it has this many bytes or keys. Two groups are in memory at
+  /// A group takes no more batches once it has this many bytes, keys or batches. Two groups are in memory at
   /// a time, the one on its way to the disk and the one that gathers; whoever comes then waits.
   std::size_t group_bytes_max = std::size_t{8} << 20;
   std::size_t group_keys_max = 16'384;
+  std::size_t group_batches_max = 65'536;
   /// How long another process may keep this one from writing before that is a `StoreBusy`.
   Duration busy_timeout = std::chrono::seconds(5);
 };
@@ -185,6 +186,7 @@ class Committer {
 
   Rows gathering_;
   std::size_t gathering_bytes_ = 0;
+  std::size_t gathering_batches_ = 0;
   Waiters for_gathering_;
   Rows writing_;  // Changed by the committer's thread alone, which may read it without the lock.
   Waiters for_writing_;

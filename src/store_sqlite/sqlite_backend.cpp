@@ -8,6 +8,7 @@
 #include <holdfast/store_error.hpp>
 
 #include "private_file.hpp"
+#include "store/committer.hpp"
 
 namespace holdfast::detail {
 
@@ -17,8 +18,11 @@ namespace {
 /// written again and again goes there once.
 constexpr int kCheckpointPages = 4'000;
 
-/// How many versions are set aside at a time.
+/// How many versions are set aside at a time; and how few may be left, which one group cannot use
+/// up.
 constexpr std::int64_t kVersionBlock = std::int64_t{1} << 20;
+constexpr std::int64_t kVersionsLeftMin = std::int64_t{1} << 17;
+static_assert(kVersionsLeftMin > std::int64_t{CommitterLimits{}.group_batches_max});
 
 /// The net under the news: how long a change may go unnoticed whose writer died before it told.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
@@ -58,8 +62,10 @@ SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
           "INSERT INTO entries(key, version, value) VALUES(?1, ?2, ?3) "
           "ON CONFLICT(key) DO UPDATE SET version = excluded.version, value = excluded.value"),
       erase(*connection, "DELETE FROM entries WHERE key = ?1"),
-      state(*connection, "SELECT sequence, ceiling FROM state"),
-      set_state(*connection, "UPDATE state SET sequence = ?1, ceiling = ?2") {}
+      state(*connection,
+            "SELECT sequence, ceiling, boot_id, time_offset_ns, time_high_water_ns FROM state"),
+      set_state(*connection,
+                "UPDATE state SET sequence = ?1, ceiling = ?2, time_high_water_ns = ?3") {}
 
 SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
                              std::unique_ptr<Neighbours> neighbours)
@@ -70,12 +76,12 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
       clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
       neighbours_(std::move(neighbours)),
       writer_(connect_in_a_turn()),
+      time_(continue_time()),
       readers_(file_) {
   sqlite3_wal_hook(writer_.connection->handle(), note_wal_pages, &wal_pages_);
-  set_sync(options_.sync);
   // The mark first: others may go on meanwhile.
   const auto mark = static_cast<std::int64_t>(neighbours_->durable_mark());
-  read_state();
+  state_ = read_state();
   if (state_.sequence < mark) {
     throw StoreCorrupt(
         file_.path + " ends with commit " + std::to_string(state_.sequence) + ", but commit " +
@@ -87,12 +93,16 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
 }
 
 std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
+  const EndTurnAfterUse end_turn(take_turn_to_open());
+  return connect_or_create(file_);
+}
+
+Neighbours& SqliteBackend::take_turn_to_open() {
   if (!neighbours_->take_turn(MonotonicTime::now() + options_.busy_timeout)) {
     throw StoreBusy(file_.path + " cannot be opened: another process keeps this one from it. " +
                     "Nothing happened: try again");
   }
-  const EndTurnAfterUse end_turn(*neighbours_);
-  return connect_or_create(file_);
+  return *neighbours_;
 }
 
 SqliteBackend::~SqliteBackend() {
@@ -105,21 +115,39 @@ SqliteBackend::~SqliteBackend() {
 }
 
 void SqliteBackend::set_sync(Sync level) {
+  if (std::exchange(sync_, level) == level) {
+    return;
+  }
   writer_.connection->run(level == Sync::kStrict ? "PRAGMA synchronous = FULL"
                                                  : "PRAGMA synchronous = NORMAL");
 }
 
-void SqliteBackend::read_state() {
-  const ResetAfterUse reset(writer_.state);
-  if (!writer_.state.step()) {
+SqliteBackend::State SqliteBackend::read_state() {
+  Statement& row = writer_.state;
+  const ResetAfterUse reset(row);
+  if (!row.step()) {
     throw StoreCorrupt(file_.path + ": the row of its state is missing. Restore a backup");
   }
-  state_ = {writer_.state.number(0), writer_.state.number(1)};
+  return {row.number(0), row.number(1), {std::string(row.bytes(2)), row.number(3), row.number(4)}};
+}
+
+TimeRecord SqliteBackend::continue_time() {
+  const EndTurnAfterUse end_turn(take_turn_to_open());
+  const TimeRecord kept = read_state().time;
+  const TimeRecord time = continued(kept, clock_->now(), read_boot_id());
+  if (time != kept) {
+    set_sync(Sync::kStrict);
+    Statement set(*writer_.connection,
+                  "UPDATE state SET boot_id = ?1, time_offset_ns = ?2, time_high_water_ns = ?3");
+    set.bind_text(1, time.boot_id).bind(2, time.offset_ns).bind(3, time.high_water_ns).run();
+  }
+  return time;
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
 std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
+  rethrow_failure();
   if (!neighbours_->take_turn(until)) {
     return std::nullopt;
   }
@@ -133,7 +161,7 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     const bool others_wrote = data_version != std::exchange(seen_data_version_, data_version);
     if (others_wrote) {
       others_wrote_ = true;
-      read_state();
+      state_ = read_state();
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
     // that it had set; nobody gives them again if everyone starts above it.
@@ -146,6 +174,8 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
 }
 
 std::optional<Entry> SqliteBackend::read(std::string_view key) {
+  // In the transaction that will write: each read on its own would have to lock and unlock.
+  begin_transaction();
   const ResetAfterUse reset(writer_.get);
   if (!writer_.get.bind(1, key).step()) {
     return std::nullopt;
@@ -154,26 +184,19 @@ std::optional<Entry> SqliteBackend::read(std::string_view key) {
 }
 
 void SqliteBackend::write(const Group& group) {
-  failed_ = true;  // Until it turns out well: nothing is done at the end to a store that failed.
-  checkpoint_if_long();
-  State state{.sequence = static_cast<std::int64_t>(group.last), .ceiling = state_.ceiling};
-  const bool raise_ceiling = first_write_ || state.sequence > state_.ceiling;
-  if (raise_ceiling) {
-    state.ceiling = state.sequence + kVersionBlock;
-    set_sync(Sync::kStrict);
-  }
+  rethrow_failure();
+  State state;
   try {
+    begin_transaction();
+    state = {.sequence = static_cast<std::int64_t>(group.last),
+             .ceiling = raises_ceiling() ? static_cast<std::int64_t>(group.last) + kVersionBlock
+                                         : state_.ceiling,
+             .time = marked(time_, clock_->now())};
     write_in_transaction(group, state);
   } catch (const StoreFailed&) {
-    throw;
-  } catch (...) {
-    failed_ = false;
+    failure_ = std::current_exception();
     throw;
   }
-  if (raise_ceiling) {
-    set_sync(options_.sync);
-  }
-  failed_ = false;
   first_write_ = false;
   state_ = state;
   own_sequence_ = state.sequence;
@@ -186,10 +209,36 @@ void SqliteBackend::write(const Group& group) {
     keys.push_back(change.key);
   }
   neighbours_->publish(keys);
+  checkpoint_if_long();
+}
+
+void SqliteBackend::rethrow_failure() const {
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
+}
+
+void SqliteBackend::begin_transaction() {
+  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
+    return;
+  }
+  // A ceiling that a power cut could lower again would be none.
+  set_sync(raises_ceiling() ? Sync::kStrict : options_.sync);
+  writer_.begin.run();
+}
+
+bool SqliteBackend::raises_ceiling() const noexcept {
+  return first_write_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+}
+
+void SqliteBackend::end_turn() noexcept {
+  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
+    sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  neighbours_->end_turn();
 }
 
 void SqliteBackend::write_in_transaction(const Group& group, const State& state) {
-  writer_.begin.run();
   try {
     for (const Change& change : group.changes) {
       if (change.value == nullptr) {
@@ -201,7 +250,10 @@ void SqliteBackend::write_in_transaction(const Group& group, const State& state)
             .run();
       }
     }
-    writer_.set_state.bind(1, state.sequence).bind(2, state.ceiling).run();
+    writer_.set_state.bind(1, state.sequence)
+        .bind(2, state.ceiling)
+        .bind(3, state.time.high_water_ns)
+        .run();
     writer_.commit.run();
   } catch (...) {
     // Some errors have rolled it back already, and then there is nothing to roll back.
@@ -221,14 +273,21 @@ void SqliteBackend::checkpoint_if_long() {
   const int code = sqlite3_wal_checkpoint_v2(writer_.connection->handle(), nullptr,
                                              SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   // On a full disk, or while others read, the log grows on, and it is tried again later.
-  if (code != SQLITE_BUSY && (code & 0xff) != SQLITE_FULL) {
-    writer_.connection->check(code, "moving its log to the database file");
+  if (code == SQLITE_OK || code == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL) {
+    return;
+  }
+  try {
+    // What was written is in the log and safe. But a sync that failed may seem to work when it is
+    // tried again, and then the log would go too early: nothing more must happen here.
+    writer_.connection->raise(code, "moving its log to the database file");
+  } catch (const Error&) {
+    failure_ = std::current_exception();
   }
 }
 
 void SqliteBackend::checkpoint_at_end() noexcept {
   readers_.clear();
-  if (failed_ || !neighbours_->take_turn(MonotonicTime::now() + kCloseTimeout)) {
+  if (failure_ || !neighbours_->take_turn(MonotonicTime::now() + kCloseTimeout)) {
     return;  // Whoever opens it next reads the log.
   }
   const EndTurnAfterUse end_turn(*neighbours_);
@@ -266,7 +325,7 @@ std::unique_ptr<Backend::Snapshot> SqliteBackend::snapshot() {
   return std::make_unique<PinnedReader>(readers_.lend());
 }
 
-StoreTime SqliteBackend::time() { return StoreTime(clock_->now().time_since_epoch()); }
+StoreTime SqliteBackend::time() { return time_of(time_, clock_->now()); }
 
 CheckReport SqliteBackend::check() {
   CheckReport report;

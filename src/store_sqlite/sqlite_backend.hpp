@@ -18,6 +18,7 @@
 #include "reader.hpp"
 #include "store/backend.hpp"
 #include "store/neighbours.hpp"
+#include "store/store_time.hpp"
 
 namespace holdfast::detail {
 
@@ -34,7 +35,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] Clock& clock() noexcept override { return *clock_; }
 
   [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
-  void end_turn() noexcept override { neighbours_->end_turn(); }
+  void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
   [[nodiscard]] std::optional<Entry> read(std::string_view key) override;
   void write(const Group& group) override;
@@ -67,12 +68,18 @@ class SqliteBackend final : public Backend {
   struct State {
     std::int64_t sequence = 0;
     std::int64_t ceiling = 0;
+    TimeRecord time;
   };
 
   [[nodiscard]] std::unique_ptr<Connection> connect_in_a_turn();
-  void read_state();
+  [[nodiscard]] Neighbours& take_turn_to_open();
+  [[nodiscard]] TimeRecord continue_time();
+  [[nodiscard]] State read_state();
+  void begin_transaction();
   void write_in_transaction(const Group& group, const State& state);
   void set_sync(Sync level);
+  [[nodiscard]] bool raises_ceiling() const noexcept;
+  void rethrow_failure() const;
   void checkpoint_if_long();
   void checkpoint_at_end() noexcept;
   /// Since `seen`, which it sets.
@@ -87,10 +94,12 @@ class SqliteBackend final : public Backend {
   std::unique_ptr<Neighbours> neighbours_;
 
   Writer writer_;
+  const TimeRecord time_;  // Of this boot.
   State state_;
   std::int64_t seen_data_version_ = -1;
+  std::optional<Sync> sync_;  // As the connection is set.
   bool first_write_ = true;
-  bool failed_ = false;
+  std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
   int wal_pages_at_checkpoint_ = 0;
 
