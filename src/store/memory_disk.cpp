@@ -381,8 +381,20 @@ void MemoryDisk::State::remove_watches(const std::shared_ptr<detail::WatchList>&
   watches_ = std::move(lists);
 }
 
+bool MemoryDisk::State::Durable::commit() {
+  try {
+    Decision decision = state_.commit(generation_, *std::move(batch_));
+    outcome_ = std::move(decision.outcome);
+    version_ = decision.on_its_way.value_or(0);
+    return decision.on_its_way && !decision_is_enough_;
+  } catch (...) {
+    error_ = std::current_exception();
+    return false;
+  }
+}
+
 void MemoryDisk::State::Durable::begin() {
-  {
+  if (!batch_ || commit()) {
     const std::lock_guard lock(state_.mutex_);
     if (generation_ != state_.generation_) {
       error_ = power_cut();
@@ -397,7 +409,8 @@ void MemoryDisk::State::Durable::begin() {
 void MemoryDisk::State::Durable::stop() noexcept {
   {
     const std::lock_guard lock(state_.mutex_);
-    if (on_stop_ == Stop::kIgnored || std::erase(state_.waiting_, this) == 0) {
+    // A batch that was decided is told of, however long that takes.
+    if (batch_ || std::erase(state_.waiting_, this) == 0) {
       return;
     }
     error_ = std::make_exception_ptr(
@@ -410,6 +423,11 @@ void MemoryDisk::State::Durable::rethrow() const {
   if (error_) {
     std::rethrow_exception(error_);
   }
+}
+
+CommitOutcome MemoryDisk::State::Durable::outcome() {
+  rethrow();
+  return *std::move(outcome_);
 }
 
 }  // namespace holdfast

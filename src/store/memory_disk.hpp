@@ -57,20 +57,32 @@ class MemoryDisk::State {
   /// A wait until a commit is durable.
   class Durable final : public detail::Completion {
    public:
-    enum class Stop : std::uint8_t { kEndsTheWait, kIgnored };
-    Durable(State& state, std::uint64_t generation, Version version, Stop on_stop) noexcept
-        : state_(state), generation_(generation), version_(version), on_stop_(on_stop) {}
+    Durable(State& state, std::uint64_t generation, Version version) noexcept
+        : state_(state), generation_(generation), version_(version) {}
+    /// Commits the batch as it begins, unless the task was stopped before. Does not wait for the
+    /// disk if `decision_is_enough`.
+    Durable(State& state, std::uint64_t generation, Batch batch, bool decision_is_enough) noexcept
+        : state_(state),
+          generation_(generation),
+          batch_(std::move(batch)),
+          decision_is_enough_(decision_is_enough) {}
+    // After it was awaited.
     void rethrow() const;
+    [[nodiscard]] CommitOutcome outcome();
 
    private:
     friend class State;
     void begin() override;
     void stop() noexcept override;
+    /// False: there is nothing to wait for.
+    [[nodiscard]] bool commit();
 
     State& state_;
     std::uint64_t generation_;
-    Version version_;
-    Stop on_stop_;
+    Version version_ = 0;
+    std::optional<Batch> batch_;
+    bool decision_is_enough_ = false;
+    std::optional<CommitOutcome> outcome_;
     std::exception_ptr error_;
   };
 
