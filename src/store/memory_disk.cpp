@@ -14,6 +14,9 @@ namespace holdfast {
 
 namespace {
 
+constexpr const char* kCrashed =
+    "the machine of this memory store has crashed; open it again on its disk";
+
 std::exception_ptr power_cut() {
   return std::make_exception_ptr(
       OutcomeUnknown("the machine of a memory store crashed before this was durable"));
@@ -86,7 +89,7 @@ void MemoryDisk::State::check_alive(std::uint64_t generation) const {
 
 void MemoryDisk::State::refuse_the_dead(std::uint64_t generation) const {
   if (generation != generation_) {
-    throw StoreFailed("the machine of this memory store has crashed; open it again on its disk");
+    throw StoreFailed(kCrashed);
   }
 }
 
@@ -333,7 +336,7 @@ void MemoryDisk::State::lose_power() {
     waiter->complete();
   }
   for (const auto& watches : *std::exchange(watches_, std::make_shared<WatchLists>())) {
-    watches->end(power_cut());
+    watches->end(std::make_exception_ptr(StoreFailed(kCrashed)));
   }
 }
 
@@ -346,13 +349,6 @@ void MemoryDisk::State::put_back(const std::string& key, std::optional<Row> row)
   static_cast<void>(replace(key, std::move(value), version));
 }
 
-MemoryDisk::State::News::News(State& state) {
-  const std::lock_guard lock(state.mutex_);
-  watches_ = state.watches_;
-  watched_ = std::any_of(watches_->begin(), watches_->end(),
-                         [](const auto& watches) { return !watches->empty(); });
-}
-
 MemoryDisk::State::News::~News() {
   for (const std::string& key : keys_) {
     for (const auto& watches : *watches_) {
@@ -362,6 +358,11 @@ MemoryDisk::State::News::~News() {
 }
 
 void MemoryDisk::State::News::add(std::string key) {
+  if (!watches_) {
+    watches_ = state_.watches_;
+    watched_ = std::any_of(watches_->begin(), watches_->end(),
+                           [](const auto& watches) { return !watches->empty(); });
+  }
   if (watched_) {
     keys_.push_back(std::move(key));
   }

@@ -102,15 +102,17 @@ class MemoryDisk::State {
   /// Keys that became durable; whoever watches them is told when the lock is free again.
   class News {
    public:
-    explicit News(State& state);
+    explicit News(const State& state) noexcept : state_(state) {}
     News(const News&) = delete;
     News& operator=(const News&) = delete;
     ~News();
+    /// With the lock held, as who watches by then must be told.
     void add(std::string key);
 
    private:
+    const State& state_;
     std::shared_ptr<const WatchLists> watches_;
-    bool watched_;
+    bool watched_ = false;
     std::vector<std::string> keys_;
   };
   struct SyncTimer : Timer {
