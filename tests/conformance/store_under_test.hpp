@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -26,30 +27,48 @@
 //
 // kDurable, kShared: what its capabilities have to say. Other processes open it by `url()`.
 // kBackup: `backup()` makes what `open_at()` opens; otherwise it is refused.
-// kSyncs: a commit waits for a real disk.
+// kSyncs: a commit waits for a disk, or for what stands for one.
 namespace holdfast::conformance {
 
-class MemoryKind {
+/// A memory disk on the real clock.
+class InMemory {
  public:
-  static constexpr const char* kName = "memory";
   static constexpr bool kDurable = false;
   static constexpr bool kShared = false;
   static constexpr bool kBackup = false;
-  static constexpr bool kSyncs = false;
 
   [[nodiscard]] std::unique_ptr<Store> open() const { return open_memory_store(disk_); }
 
+ protected:
+  explicit InMemory(const MemoryFaults& faults) : disk_(make_disk(faults)) {}
+
  private:
   struct DiskWithClock {
+    explicit DiskWithClock(const MemoryFaults& faults) : disk(clock, faults) {}
     SystemClock clock;
-    MemoryDisk disk{clock};
+    MemoryDisk disk;
   };
-  static std::shared_ptr<MemoryDisk> make_disk() {
-    const auto own = std::make_shared<DiskWithClock>();
+  static std::shared_ptr<MemoryDisk> make_disk(const MemoryFaults& faults) {
+    const auto own = std::make_shared<DiskWithClock>(faults);
     return {own, &own->disk};
   }
 
-  std::shared_ptr<MemoryDisk> disk_ = make_disk();
+  std::shared_ptr<MemoryDisk> disk_;
+};
+
+class MemoryKind : public InMemory {
+ public:
+  static constexpr const char* kName = "memory";
+  static constexpr bool kSyncs = false;
+  MemoryKind() : InMemory({}) {}
+};
+
+/// Becomes durable later than it is applied, as on a disk.
+class DelayedMemoryKind : public InMemory {
+ public:
+  static constexpr const char* kName = "memory_with_delays";
+  static constexpr bool kSyncs = true;
+  DelayedMemoryKind() : InMemory({.sync_delay_max = std::chrono::milliseconds(1)}) {}
 };
 
 /// What the kinds in a folder have in common.
@@ -98,7 +117,7 @@ class FileKind : public OnDisk {
 #endif
 
 // clang-format off
-using StoreKinds = ::testing::Types<MemoryKind
+using StoreKinds = ::testing::Types<MemoryKind, DelayedMemoryKind
 #ifdef HOLDFAST_TEST_SQLITE
     , SqliteKind
 #endif

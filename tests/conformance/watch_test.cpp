@@ -199,13 +199,13 @@ Task<void> put_each(Store& store, std::string key, int from, int to) {
 
 // The watch, the read and the wait race with the writes; a lost wake-up hangs.
 TYPED_TEST(Watches, ThatRaceWithAWriterAlwaysReadItsLastWrite) {
-  constexpr int kWrites = 3;
   const Client store = this->open();
   const Client other = this->open();
   const Deadline deadline(this->clock_);
+  int last = 0;
   for (int round = 0; round < this->kRounds; ++round) {
-    const int from = round * kWrites;
-    const int last = from + kWrites - 1;
+    const int from = last + 1;
+    last += 1 + round % 3;
     Store& writer = round % 2 == 0 ? *store : *other;
     auto watching = spawn(this->pool_, until_value(*store, "w/key", std::to_string(last)), {},
                           deadline.token());
