@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include <holdfast/clock.hpp>
 #include <holdfast/memory_store.hpp>
@@ -126,6 +129,19 @@ using StoreKinds = ::testing::Types<MemoryKind, DelayedMemoryKind
 #endif
     >;
 // clang-format on
+
+template <typename... Kinds>
+struct Shared {
+  template <typename... Found>
+  static ::testing::Types<Found...> list(std::tuple<Found*...>);
+  using Type = decltype(list(std::tuple_cat(
+      std::declval<std::conditional_t<Kinds::kShared, std::tuple<Kinds*>, std::tuple<>>>()...)));
+};
+template <typename... Kinds>
+struct Shared<::testing::Types<Kinds...>> : Shared<Kinds...> {};
+
+/// Those that other processes can open.
+using SharedStoreKinds = Shared<StoreKinds>::Type;
 
 struct StoreKindNames {
   template <typename Kind>
