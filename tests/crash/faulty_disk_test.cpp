@@ -142,19 +142,19 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, OnAFaultyDisk, ::testing::Bool(), [](const auto
 });
 
 TEST_P(OnAFaultyDisk, FullSyncLosesNothingThatWasAcknowledged) {
-  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = FULL"), 50);
+  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = FULL"), 5 * kEffort);
   EXPECT_EQ(tally.corrupt, 0U);
   EXPECT_EQ(tally.lost, 0U);
 }
 
 TEST_P(OnAFaultyDisk, NormalSyncLosesATailAndNeverCorrupts) {
-  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = NORMAL"), 50);
+  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = NORMAL"), 5 * kEffort);
   EXPECT_EQ(tally.corrupt, 0U);
   EXPECT_GT(tally.lost, 0U);
 }
 
 TEST_P(OnAFaultyDisk, NoSyncIsCaught) {
-  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = OFF"), 50);
+  const Tally tally = crash_everywhere(machine("PRAGMA synchronous = OFF"), 5 * kEffort);
   EXPECT_GT(tally.corrupt, 0U);
   EXPECT_GT(tally.lost, 0U);
 }
@@ -163,7 +163,7 @@ TEST_P(OnAFaultyDisk, ACreationThatIsCutOffCanBeDoneAgain) {
   disk_.reset(0);
   static_cast<void>(empty_store(disk_, vfs_));
   const std::uint64_t points = disk_.io_points();
-  for (std::uint64_t seed = 0; seed < points * 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < points * 6 * kEffort; ++seed) {
     seed_sqlite(seed);
     disk_.reset(seed);
     disk_.crash_at(seed % points);
@@ -234,7 +234,7 @@ TEST_P(OnAFaultyDisk, AFaultAtAnyPointLosesNothingThatWasAcknowledged) {
   const std::uint64_t points = machine("PRAGMA synchronous = FULL").points();
   for (const Fault fault : {Fault::kWriteError, Fault::kFull, Fault::kFullUntilFreed,
                             Fault::kSyncError, Fault::kReadError}) {
-    for (std::uint64_t seed = 0; seed < points * 10; ++seed) {
+    for (std::uint64_t seed = 0; seed < points * kEffort; ++seed) {
       disk_.reset(seed, image_);
       disk_.fail_at(seed % points, fault);
       int acknowledged = 0;

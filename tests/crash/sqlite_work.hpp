@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,13 @@ namespace holdfast::testing {
 
 inline constexpr const char* kPath = "store.db";
 inline constexpr const char* kWal = "store.db-wal";
+
+/// Seeds are multiplied with it: sanitizers are slow, and look for other mistakes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t kEffort = 1;
+#else
+inline constexpr std::uint64_t kEffort = 10;
+#endif
 
 /// Two rows that only ever come together.
 inline std::string transaction(int number) {
