@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
+#include <utility>
 
 #include <holdfast/error.hpp>
 

@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, AFailedSync, ::testing::Bool(), [](const auto& 
   return chosen.param ? "WithChecksums" : "Plain";
 });
 
-constexpr std::uint64_t kSeeds = 160 * kEffort;
+constexpr std::uint64_t kSeeds = 80 * kEffort;
 
 TEST_P(AFailedSync, LeavesACommitThatTheNextProcessSeesThoughItFailed) {
   disk_.reset(1, image_);

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -426,6 +425,22 @@ TEST(FaultyDisk, ShowsADamagedByteToTheChecksums) {
   TestDatabase db(kPath, vfs);
   EXPECT_EQ(db.run(kCount), SQLITE_IOERR_DATA);
   EXPECT_EQ(detail::damaged_page(db.get()), 2U);
+}
+
+TEST(FaultyDisk, ShowsThatADamagedWalLosesItsTailWithoutAWord) {
+  FaultyDisk disk(1);
+  const std::string vfs = detail::page_checksum_vfs(disk.vfs_name());
+  static_cast<void>(empty_store(disk, vfs));
+  {
+    TestDatabase db(kPath, vfs);
+    ASSERT_EQ(db.run(transaction(1) + ";" + transaction(2)), SQLITE_OK);
+    disk.kill();
+  }
+  std::string bytes = *disk.bytes_of(kWal);
+  bytes[bytes.size() - 50] ^= 1;
+  disk.set_bytes(kWal, bytes);
+  TestDatabase db(kPath, vfs);
+  EXPECT_EQ(sound_transactions(db), "1 ");
 }
 
 }  // namespace
