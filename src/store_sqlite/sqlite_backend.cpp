@@ -14,10 +14,6 @@ namespace holdfast::detail {
 
 namespace {
 
-/// When the log is this long, its pages go to the database file. Long enough that a page which is
-/// written again and again goes there once.
-constexpr int kCheckpointPages = 4'000;
-
 /// How many versions are set aside at a time; and how few may be left, which one group cannot use
 /// up.
 constexpr std::int64_t kVersionBlock = std::int64_t{1} << 20;
@@ -68,10 +64,11 @@ SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
                 "UPDATE state SET sequence = ?1, ceiling = ?2, time_high_water_ns = ?3") {}
 
 SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
-                             std::unique_ptr<Neighbours> neighbours)
+                             std::unique_ptr<Neighbours> neighbours, int checkpoint_pages)
     : file_(std::move(file)),
       url_("sqlite:" + file_.path),
       options_(options),
+      checkpoint_pages_(checkpoint_pages),
       own_clock_(options.clock == nullptr ? std::make_unique<SystemClock>() : nullptr),
       clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
       neighbours_(std::move(neighbours)),
@@ -266,7 +263,7 @@ void SqliteBackend::checkpoint_if_long() {
   if (wal_pages_ < wal_pages_at_checkpoint_) {
     wal_pages_at_checkpoint_ = 0;  // The log has begun anew.
   }
-  if (wal_pages_ - wal_pages_at_checkpoint_ < kCheckpointPages) {
+  if (wal_pages_ - wal_pages_at_checkpoint_ < checkpoint_pages_) {
     return;
   }
   wal_pages_at_checkpoint_ = wal_pages_;

@@ -27,7 +27,7 @@ namespace holdfast::detail {
 class SqliteBackend final : public Backend {
  public:
   SqliteBackend(DatabaseFile file, const SqliteOptions& options,
-                std::unique_ptr<Neighbours> neighbours);
+                std::unique_ptr<Neighbours> neighbours, int checkpoint_pages);
   ~SqliteBackend() override;
 
   [[nodiscard]] const std::string& url() const noexcept override { return url_; }
@@ -89,6 +89,7 @@ class SqliteBackend final : public Backend {
   std::string url_;
   Capabilities capabilities_{.durable = true, .atomic = true, .shared = true, .notifies = true};
   SqliteOptions options_;
+  const int checkpoint_pages_;
   std::unique_ptr<Clock> own_clock_;
   Clock* clock_;
   std::unique_ptr<Neighbours> neighbours_;
