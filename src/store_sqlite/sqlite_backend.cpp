@@ -162,12 +162,31 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
     // that it had set; nobody gives them again if everyone starts above it.
-    const std::int64_t last = first_write_ ? state_.ceiling : state_.sequence;
+    const std::int64_t last = first_turn_ ? state_.ceiling : state_.sequence;
+    if (first_turn_) {
+      set_versions_aside();
+      first_turn_ = false;
+    }
     return Turn{static_cast<Version>(last), others_wrote};
+  } catch (const StoreFailed&) {
+    failure_ = std::current_exception();
+    neighbours_->end_turn();
+    throw;
   } catch (...) {
     neighbours_->end_turn();
     throw;
   }
+}
+
+/// Durably, and before the first one is given: a batch is told its version before it is on the
+/// disk.
+void SqliteBackend::set_versions_aside() {
+  State state = state_;
+  state.ceiling += kVersionBlock;
+  set_sync(Sync::kStrict);
+  writer_.begin.run();
+  write_in_transaction({}, state);
+  state_ = state;
 }
 
 std::optional<Entry> SqliteBackend::read(std::string_view key) {
@@ -194,7 +213,6 @@ void SqliteBackend::write(const Group& group) {
     failure_ = std::current_exception();
     throw;
   }
-  first_write_ = false;
   state_ = state;
   own_sequence_ = state.sequence;
   if (options_.sync == Sync::kStrict) {
@@ -225,7 +243,7 @@ void SqliteBackend::begin_transaction() {
 }
 
 bool SqliteBackend::raises_ceiling() const noexcept {
-  return first_write_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+  return state_.ceiling - state_.sequence < kVersionsLeftMin;
 }
 
 void SqliteBackend::end_turn() noexcept {

@@ -75,6 +75,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] Neighbours& take_turn_to_open();
   [[nodiscard]] TimeRecord continue_time();
   [[nodiscard]] State read_state();
+  void set_versions_aside();
   void begin_transaction();
   void write_in_transaction(const Group& group, const State& state);
   void set_sync(Sync level);
@@ -99,7 +100,7 @@ class SqliteBackend final : public Backend {
   State state_;
   std::int64_t seen_data_version_ = -1;
   std::optional<Sync> sync_;  // As the connection is set.
-  bool first_write_ = true;
+  bool first_turn_ = true;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
   int wal_pages_at_checkpoint_ = 0;
