@@ -87,6 +87,19 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
         "copy that was put here on purpose, remove " +
         file_.path + "-hold");
   }
+  sync_what_is_there();
+}
+
+/// The log may end with a commit whose process was killed before the sync. Once it has been read it
+/// must stay.
+void SqliteBackend::sync_what_is_there() {
+  const EndTurnAfterUse end_turn(take_turn_to_open());
+  const int code = sqlite3_wal_checkpoint_v2(writer_.connection->handle(), nullptr,
+                                             SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  // Busy: it is read by others, so one of them has done it. Full: the sync comes first.
+  if (code != SQLITE_BUSY && (code & 0xff) != SQLITE_FULL) {
+    writer_.connection->check(code, "syncing its log");
+  }
 }
 
 std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {

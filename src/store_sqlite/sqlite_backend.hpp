@@ -75,6 +75,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] Neighbours& take_turn_to_open();
   [[nodiscard]] TimeRecord continue_time();
   [[nodiscard]] State read_state();
+  void sync_what_is_there();
   void set_versions_aside();
   void begin_transaction();
   void write_in_transaction(const Group& group, const State& state);
