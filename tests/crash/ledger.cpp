@@ -30,7 +30,7 @@ Ledger::Id Ledger::enter(Batch& batch, std::string marker) {
   if (marker.empty()) {
     marker = "batch/" + std::to_string(1'000'000 + id);
   }
-  batch.put(marker, std::to_string(id));
+  batch.put(marker, marker);
   records_.push_back({.marker = std::move(marker),
                       .conditions = batch.conditions(),
                       .writes = batch.writes(),

@@ -196,6 +196,9 @@ class PowerCut : public ::testing::Test {
     return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   }
 
+  /// A single run that is replayed need not show what many show.
+  static bool counts() { return !from_environment("HOLDFAST_CRASH_SEED"); }
+
   Tally tally_;
 };
 
@@ -220,7 +223,7 @@ TEST_F(PowerCut, MixedWithKillsStrictLosesNothingThatWasPromised) {
 
 TEST_F(PowerCut, RelaxedLosesATailAndNothingElse) {
   crash({.sync = Sync::kRelaxed}, Points::kAll, kRuns / 10, sound_but_for_a_tail);
-  EXPECT_GT(tally_.with_losses_to_power_cuts, 0U) << "relaxed is no weaker than strict here";
+  EXPECT_TRUE(tally_.with_losses_to_power_cuts > 0 || !counts()) << "it is not weaker than strict";
 }
 
 TEST_F(PowerCut, AKillLosesNothingAtEitherLevel) {
