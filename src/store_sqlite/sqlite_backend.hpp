@@ -96,10 +96,10 @@ class SqliteBackend final : public Backend {
   std::unique_ptr<Neighbours> neighbours_;
 
   Writer writer_;
-  const TimeRecord time_;  // Of this boot.
+  std::optional<Sync> sync_;  // As the connection is set; to continue the time needs it.
+  const TimeRecord time_;     // Of this boot.
   State state_;
   std::optional<std::uint32_t> seen_data_version_;
-  std::optional<Sync> sync_;  // As the connection is set.
   bool first_turn_ = true;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
