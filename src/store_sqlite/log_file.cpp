@@ -43,7 +43,7 @@ class LogFile {
   }
 
  private:
-  static constexpr int kChunkBytes = 1 << 18;
+  static constexpr int kChunkBytes = 1 << 16;  // SQLite does not write 128 KiB or more at once.
 
   sqlite3_file& file() noexcept { return *reinterpret_cast<sqlite3_file*>(memory_.data()); }
 
