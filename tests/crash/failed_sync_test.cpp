@@ -121,8 +121,7 @@ class AFailedSync : public ::testing::TestWithParam<bool> {
       disk_.fail_at(dice.below(40), Fault::kSyncError);
       Database db = open();
       std::vector<int> acknowledged = work_until_failure(*db, disk_);
-      disk_.crash_at(disk_.io_points() + dice.below(40));
-      react(db, then);
+      react(db, then, dice.below(40));
       for (int i = 101; i <= 104; ++i) {
         if (db->run(transaction(i)) == SQLITE_OK) {
           acknowledged.push_back(i);
