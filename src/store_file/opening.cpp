@@ -42,10 +42,12 @@ constexpr std::size_t kFolderBytesMax = 1'000;
   }
 }
 
-void make_folder(const Files& files, const Path& folder) {
+void make_missing_folder(const Files& files, const Path& folder) {
   try {
-    files.make_directory(folder);
-    files.sync_directory(folder.parent_path());
+    if (!files.exists(folder)) {
+      files.make_directory(folder);
+      files.sync_directory(folder.parent_path());
+    }
   } catch (const FileError& error) {
     refuse_folder(folder, error.error());
   }
@@ -119,9 +121,7 @@ Path absolute_folder(const Path& given) {
 Layout open_folder(const Files& files, const Path& given) {
   Layout layout(absolute_folder(given));
   try {
-    if (!files.exists(layout.folder())) {
-      make_folder(files, layout.folder());
-    }
+    make_missing_folder(files, layout.folder());
     check_rights(layout.folder());
     if (const auto text = files.read(layout.store())) {
       static_cast<void>(to_store_record(*text, layout.store()));
