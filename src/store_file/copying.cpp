@@ -13,7 +13,6 @@
 
 #include "entry_tree.hpp"
 #include "opening.hpp"
-#include "store/printable.hpp"
 
 namespace holdfast::detail {
 
@@ -62,7 +61,7 @@ void copy_files(const Files& files, const Layout& from, const StoreRecord& recor
 }
 
 [[noreturn]] void refuse(const Path& path) {
-  throw InvalidArgument("a backup cannot be made at " + printable(path.string()) +
+  throw InvalidArgument("a backup cannot be made at " + quoted(path) +
                         ", as something is there: name a new place");
 }
 

@@ -10,7 +10,7 @@
 
 #include "base64.hpp"
 #include "checksum.hpp"
-#include "store/printable.hpp"
+#include "files.hpp"
 #include "utf8.hpp"
 
 namespace holdfast::detail {
@@ -24,8 +24,7 @@ constexpr std::string_view kStoreKind = "file store";
 constexpr std::string_view kJournalKind = "file store journal";
 
 [[noreturn]] void refuse(const Path& file, const std::string& what) {
-  throw StoreCorrupt("the file " + printable(file.string()) + " is damaged: " + what +
-                     ". Restore a backup");
+  throw StoreCorrupt("the file " + quoted(file) + " is damaged: " + what + ". Restore a backup");
 }
 
 // --- Checksums -----------------------------------------------------------------------------------
@@ -176,7 +175,7 @@ json::value parse(std::string_view text, const Path& file) {
 void check_format(const Members& members) {
   const auto format = members.number<std::uint64_t>("format");
   if (format > kFileFormat) {
-    throw NewerFormat("the file " + printable(members.file().string()) +
+    throw NewerFormat("the file " + quoted(members.file()) +
                       " was written by a newer version of Holdfast: it has format " +
                       std::to_string(format) + ", and this version reads up to " +
                       std::to_string(kFileFormat) + ". Use that version");
@@ -248,8 +247,7 @@ StoreRecord to_store_record(std::string_view text, const Path& file) {
   const json::value document = parse(text, file);
   const Members members(document.get_object(), file);
   if (members.find("holdfast") == nullptr) {
-    throw NotAStore(printable(file.string()) +
-                    " is no file of Holdfast: choose another folder for the store");
+    throw NotAStore(quoted(file) + " is no file of Holdfast: choose another folder for the store");
   }
   if (members.text("holdfast") != kStoreKind) {
     refuse(file, "it is not of a " + std::string(kStoreKind));

@@ -21,7 +21,7 @@ std::optional<StoredEntry> EntryTree::find(std::string_view key) const {
   }
   StoredEntry stored = to_entry(*text, path);
   if (stored.entry.key != key) {
-    throw StoreCorrupt("the file " + printable(path.string()) + " has the entry of another key, " +
+    throw StoreCorrupt("the file " + quoted(path) + " has the entry of another key, " +
                        printable(stored.entry.key) + ". Restore a backup");
   }
   return stored;
@@ -38,7 +38,7 @@ Page EntryTree::scan(std::string_view prefix, std::string_view after, std::size_
     std::optional<StoredEntry> stored = find(key);
     if (!stored) {
       throw StoreCorrupt("the file of the key " + printable(key) + " has disappeared from " +
-                         printable(layout_.entries().string()) + " while it was being read");
+                         quoted(layout_.entries()) + " while it was being read");
     }
     bytes += key.size() + stored->entry.value.size();
     page.entries.push_back(std::move(stored->entry));
@@ -81,7 +81,7 @@ std::vector<Files::Item> EntryTree::items(const std::string& below) const {
     }
   }
   if (below.empty()) {
-    throw StoreCorrupt("the folder " + printable(path.string()) + " is gone. Restore a backup");
+    throw StoreCorrupt("the folder " + quoted(path) + " is gone. Restore a backup");
   }
   return {};  // An empty folder, which a writer that failed has removed since it was seen.
 }

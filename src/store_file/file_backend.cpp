@@ -10,7 +10,6 @@
 
 #include "copying.hpp"
 #include "inspection.hpp"
-#include "store/printable.hpp"
 #include "store/store_time.hpp"
 #include "transaction.hpp"
 
@@ -132,7 +131,7 @@ void FileBackend::make_store() {
   files_.make_directory(layout_.entries());
   if (files_.exists(layout_.folder() / "ENTRIES")) {
     files_.remove_directory(layout_.entries());
-    throw Unsupported("the file system of " + printable(layout_.folder().string()) +
+    throw Unsupported("the file system of " + quoted(layout_.folder()) +
                       " takes capital and small letters for the same, and a file store needs " +
                       "one that does not");
   }
@@ -149,7 +148,7 @@ std::optional<StoreRecord> FileBackend::load() const {
 StoreRecord FileBackend::load_existing() const {
   auto record = load();
   if (!record || !files_.exists(layout_.entries())) {
-    throw StoreCorrupt(printable((record ? layout_.entries() : layout_.store()).string()) +
+    throw StoreCorrupt(quoted(record ? layout_.entries() : layout_.store()) +
                        " is gone. Restore a backup");
   }
   return *std::move(record);

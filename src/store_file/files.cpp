@@ -71,8 +71,12 @@ bool is_directory(const Files::Path& parent, const dirent& item) {
 
 }  // namespace
 
+std::string quoted(const std::filesystem::path& path) {
+  return printable(path.native(), path.native().size());
+}
+
 FileError::FileError(std::string_view what, const std::filesystem::path& path, int error)
-    : text_("cannot " + std::string(what) + " " + printable(path.string()) + ": " +
+    : text_("cannot " + std::string(what) + " " + quoted(path) + ": " +
             std::generic_category().message(error)),
       error_(error) {}
 

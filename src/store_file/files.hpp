@@ -14,6 +14,9 @@
 
 namespace holdfast::detail {
 
+/// The whole path in quotes, for a message: it is there to be found.
+[[nodiscard]] std::string quoted(const std::filesystem::path& path);
+
 /// What the kernel said no to.
 class FileError final : public std::exception {
  public:

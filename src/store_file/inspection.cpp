@@ -12,7 +12,6 @@
 #include <holdfast/store_error.hpp>
 
 #include "documents.hpp"
-#include "store/printable.hpp"
 
 namespace holdfast::detail {
 
@@ -45,7 +44,7 @@ class Check {
   }
 
   void fault(const Files::Path& file, const std::string& what) {
-    report_.faults.push_back("the file " + printable(file.string()) + " " + what);
+    report_.faults.push_back("the file " + quoted(file) + " " + what);
   }
 
   void check_names() {

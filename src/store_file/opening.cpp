@@ -27,8 +27,8 @@ using Path = std::filesystem::path;
 constexpr std::size_t kFolderBytesMax = 1'000;
 
 [[noreturn]] void refuse_folder(const Path& folder, int error) {
-  const std::string text = "the folder " + printable(folder.string()) +
-                           " cannot be used: " + std::generic_category().message(error);
+  const std::string text =
+      "the folder " + quoted(folder) + " cannot be used: " + std::generic_category().message(error);
   switch (error) {
     case ENOENT:
       throw InvalidArgument(text + ". Make the folder that it is in first");
@@ -58,7 +58,7 @@ void check_rights(const Path& folder) {
   if (::stat(folder.c_str(), &info) != 0) {
     refuse_folder(folder, errno);
   }
-  const std::string name = printable(folder.string());
+  const std::string name = quoted(folder);
   if (!S_ISDIR(info.st_mode)) {
     throw NotAStore(name + " is no folder, so it is no file store: choose another place");
   }
@@ -80,7 +80,7 @@ void check_rights(const Path& folder) {
 void check_contents(const Files& files, const Layout& layout) {
   static constexpr std::array kFirst{Layout::kSidecar, Layout::kReadersLock, Layout::kNewStore,
                                      Layout::kNewEntries};
-  const std::string name = printable(layout.folder().string());
+  const std::string name = quoted(layout.folder());
   bool corrupt = false;
   for (const Files::Item& item : files.list(layout.folder())) {
     if (item.name == Layout::kEntries && item.is_directory) {
@@ -94,7 +94,7 @@ void check_contents(const Files& files, const Layout& layout) {
     }
   }
   if (corrupt) {
-    throw StoreCorrupt("the file " + printable(layout.store().string()) +
+    throw StoreCorrupt("the file " + quoted(layout.store()) +
                        " is gone, and others of the store are there. Restore a backup");
   }
 }
@@ -110,7 +110,7 @@ Path absolute_folder(const Path& given) {
     folder = folder.parent_path();
   }
   if (folder.native().size() > kFolderBytesMax) {
-    throw InvalidArgument("the path of the folder " + printable(folder.string()) + " has " +
+    throw InvalidArgument("the path of the folder " + printable(folder.native()) + " has " +
                           std::to_string(folder.native().size()) + " bytes, and a file store " +
                           "takes up to " + std::to_string(kFolderBytesMax) +
                           ": choose a shorter one");

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -24,8 +26,13 @@ namespace holdfast::detail {
 /// A folder with a folder `store` to be, removed with the object.
 class TestFolder {
  public:
-  TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "file_store_XXXXXX").string();
+  enum class On : std::uint8_t { kDisk, kMemory };
+  /// In memory a sync costs nothing, which is for tests with many of them.
+  explicit TestFolder(On on = On::kDisk) {
+    const bool in_memory = on == On::kMemory && ::access("/dev/shm", W_OK) == 0;
+    const std::filesystem::path parent =
+        in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string name = (parent / "file_store_XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
       ADD_FAILURE() << "cannot make a folder in the temporary one";
     }
@@ -95,5 +102,46 @@ inline std::map<std::string, std::string> all_rows(FileBackend& backend) {
   }
   return rows;
 }
+
+/// Transactions of all kinds for tests that stop them in the middle, and the state after each.
+class Script {
+ public:
+  using State = std::map<std::string, std::string>;
+
+  Script() {
+    const std::string nested(250, 'n');
+    const std::string deep(2'048, '\xfe');
+    transactions_ = {
+        {{"a", "1"}, {"b", "1"}, {nested, "1"}},
+        {{"a", "2"}, {"c/\xff", "\xfe"}},
+        {{"a", std::nullopt}, {nested, std::nullopt}, {"none", std::nullopt}, {nested + "2", "3"}},
+        {{"b", "4"}, {deep, "4"}, {"d", ""}},
+        {{deep, std::nullopt}, {nested + "2", std::nullopt}, {"a", "5"}},
+    };
+    states_.emplace_back();
+    for (const Rows& rows : transactions_) {
+      State state = states_.back();
+      for (const auto& [key, value] : rows) {
+        state.erase(key);
+        if (value) {
+          state.emplace(key, *value);
+        }
+      }
+      states_.push_back(std::move(state));
+    }
+  }
+
+  [[nodiscard]] const std::vector<Rows>& transactions() const noexcept { return transactions_; }
+  /// After so many transactions.
+  [[nodiscard]] const State& state(std::size_t count) const { return states_.at(count); }
+  [[nodiscard]] bool is_state(const State& state, std::size_t acknowledged) const {
+    return state == states_.at(acknowledged) ||
+           (acknowledged + 1 < states_.size() && state == states_[acknowledged + 1]);
+  }
+
+ private:
+  std::vector<Rows> transactions_;
+  std::vector<State> states_;
+};
 
 }  // namespace holdfast::detail

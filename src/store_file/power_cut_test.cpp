@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is acknowledged survives the loss of all that was not synced.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "file_backend.hpp"
+#include "test_support.hpp"
+
+namespace holdfast::detail {
+namespace {
+
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+/// Watches the steps of a store, and knows what a power cut may leave of it. Of a folder: its names
+/// as they were at some moment since it was last synced. Of a file: what was synced, or else
+/// nothing, a part, or all.
+class PowerCut {
+ public:
+  PowerCut(fs::path store, fs::path graveyard)
+      : store_(std::move(store)), graveyard_(std::move(graveyard)) {
+    fs::create_directory(graveyard_);
+  }
+
+  /// To be called before each step, and thus after the one before it.
+  void look(Files::Step next, const fs::path& path) {
+    if (!fs::exists(store_)) {
+      return;
+    }
+    look_at_folder(store_);
+    if (step_ == Files::Step::kSyncDirectory && folders_.contains(path_)) {
+      folders_[path_] = {folders_[path_].back()};
+    }
+    if (step_ == Files::Step::kSync) {
+      synced_[inode_of(path_)] = text_of_file(path_);
+    }
+    step_ = next;
+    path_ = path;
+  }
+
+  /// What is left, one of many possibilities.
+  void cut(const fs::path& target, std::mt19937_64& random) const {
+    fs::create_directory(target);
+    fs::permissions(target, fs::perms::owner_all);
+    leave(store_, target, random);
+  }
+
+ private:
+  using Inode = std::uint64_t;
+  struct Folder {};
+  using Names = std::map<std::string, std::variant<Folder, Inode>>;
+
+  static Inode inode_of(const fs::path& path) {
+    struct stat info{};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_ino;
+  }
+
+  void look_at_folder(const fs::path& folder) {
+    Names names;
+    for (const auto& item : fs::directory_iterator(folder)) {
+      const std::string name = item.path().filename().string();
+      if (item.is_directory()) {
+        names.emplace(name, Folder());
+        look_at_folder(item.path());
+      } else if (name != Layout::kSidecar && name != Layout::kReadersLock) {
+        const Inode inode = inode_of(item.path());
+        names.emplace(name, inode);
+        // As long as the file has a name its number is not given to another one.
+        const fs::path grave = graveyard_ / std::to_string(inode);
+        if (!fs::exists(grave)) {
+          fs::create_hard_link(item.path(), grave);
+        }
+      }
+    }
+    folders_[folder].push_back(std::move(names));
+  }
+
+  void leave(const fs::path& folder, const fs::path& target, std::mt19937_64& random) const {
+    const auto found = folders_.find(folder);
+    if (found == folders_.end()) {
+      return;
+    }
+    const std::vector<Names>& history = found->second;
+    for (const auto& [name, what] : history[random() % history.size()]) {
+      if (const Inode* inode = std::get_if<Inode>(&what)) {
+        write_file(target / name, left_of(*inode, random));
+      } else {
+        fs::create_directory(target / name);
+        leave(folder / name, target / name, random);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string left_of(Inode inode, std::mt19937_64& random) const {
+    std::string text = text_of_file(graveyard_ / std::to_string(inode));
+    const auto synced = synced_.find(inode);
+    if (synced == synced_.end() || synced->second != text) {
+      text.resize(text.size() * (random() % 3) / 2);
+    }
+    return text;
+  }
+
+  fs::path store_;
+  fs::path graveyard_;
+  Files::Step step_ = Files::Step::kRead;
+  fs::path path_;
+  std::map<fs::path, std::vector<Names>> folders_;
+  std::map<Inode, std::string> synced_;
+};
+
+TEST(FileStorePowerCut, AtAnyStepLosesNothingAcknowledgedAndLeavesNothingInPart) {
+  constexpr std::uint64_t kSeeds = 8;
+  const Script script;
+  const TestFolder folder(TestFolder::On::kMemory);
+  PowerCut power(folder.store(), folder.path() / "graveyard");
+  std::size_t acknowledged = 0;
+  Version last_version = 0;
+  std::uint64_t step = 0;
+  const auto hook = [&](Files::Step next, const fs::path& path) {
+    ++step;
+    power.look(next, path);
+    for (std::uint64_t seed = 0; seed < kSeeds && !::testing::Test::HasFailure(); ++seed) {
+      SCOPED_TRACE("power cut before step " + std::to_string(step) + ", seed " +
+                   std::to_string(seed));
+      std::mt19937_64 random(step * kSeeds + seed);
+      const fs::path left = folder.path() / "left";
+      power.cut(left, random);
+      const auto backend = open_backend(left);
+      EXPECT_TRUE(script.is_state(all_rows(*backend), acknowledged)) << acknowledged;
+      EXPECT_THAT(backend->check().faults, IsEmpty());
+      EXPECT_GT(write_rows(*backend, {{"after", "it"}}), last_version);
+      fs::remove_all(left);
+    }
+    return 0;
+  };
+  const auto backend = open_backend(folder.store(), hook);
+  for (const Rows& rows : script.transactions()) {
+    last_version = write_rows(*backend, rows);
+    ++acknowledged;
+  }
+  EXPECT_GT(step, 100U);
+}
+
+}  // namespace
+}  // namespace holdfast::detail
