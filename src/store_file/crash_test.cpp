@@ -123,10 +123,12 @@ TEST(FileStoreCrash, AKillAtAnyStepOfTheRecoveryIsRecoveredFromAsWell) {
     const TestFolder folder(TestFolder::On::kMemory);
     const SharedTold told;
     ended = survives([&] { run(script, folder.store(), killer(step), *told); });
-    if (!fs::exists(folder.store() / "journal.json")) {
-      continue;
+    const bool erases = told->acknowledged == 2 || told->acknowledged == 4;
+    if (!erases || !fs::exists(folder.store() / "journal.json")) {
+      continue;  // Those that only put have no step that those do not have.
     }
     const fs::path before = folder.path() / "before";
+    fs::remove(folder.store() / Layout::kSidecar);  // Large, and of no use to the next one.
     fs::copy(folder.store(), before, fs::copy_options::recursive);
     bool recovered = false;
     for (std::uint64_t again = 1; !recovered && !::testing::Test::HasFailure(); ++again) {

@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <random>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <holdfast/store_error.hpp>
 
 #include "file_backend.hpp"
 #include "test_support.hpp"
@@ -46,6 +48,9 @@ class PowerCut {
     step_ = next;
     path_ = path;
   }
+
+  /// The step that was looked at last will fail.
+  void forget_step() { step_ = Files::Step::kRead; }
 
   /// What is left, one of many possibilities.
   void cut(const fs::path& target, std::mt19937_64& random) const {
@@ -118,37 +123,74 @@ class PowerCut {
   std::map<Inode, std::string> synced_;
 };
 
-TEST(FileStorePowerCut, AtAnyStepLosesNothingAcknowledgedAndLeavesNothingInPart) {
-  constexpr std::uint64_t kSeeds = 8;
-  const Script script;
-  const TestFolder folder(TestFolder::On::kMemory);
-  PowerCut power(folder.store(), folder.path() / "graveyard");
-  std::size_t acknowledged = 0;
-  Version last_version = 0;
-  std::uint64_t step = 0;
-  const auto hook = [&](Files::Step next, const fs::path& path) {
-    ++step;
-    power.look(next, path);
-    for (std::uint64_t seed = 0; seed < kSeeds && !::testing::Test::HasFailure(); ++seed) {
-      SCOPED_TRACE("power cut before step " + std::to_string(step) + ", seed " +
+/// Runs the script, with power cuts before each step.
+class FileStorePowerCut : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kSeeds = 8;
+
+  /// What a power cut leaves at this moment is sound.
+  void look_and_cut(Files::Step next, const fs::path& path) {
+    ++step_;
+    power_.look(next, path);
+    for (std::uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
+      SCOPED_TRACE("power cut before step " + std::to_string(step_) + ", seed " +
                    std::to_string(seed));
-      std::mt19937_64 random(step * kSeeds + seed);
-      const fs::path left = folder.path() / "left";
-      power.cut(left, random);
+      std::mt19937_64 random(step_ * kSeeds + seed);
+      const fs::path left = folder_.path() / "left";
+      power_.cut(left, random);
       const auto backend = open_backend(left);
-      EXPECT_TRUE(script.is_state(all_rows(*backend), acknowledged)) << acknowledged;
+      EXPECT_TRUE(script_.is_state(all_rows(*backend), acknowledged_)) << acknowledged_;
       EXPECT_THAT(backend->check().faults, IsEmpty());
-      EXPECT_GT(write_rows(*backend, {{"after", "it"}}), last_version);
+      EXPECT_GT(write_rows(*backend, {{"after", "it"}}), last_version_);
       fs::remove_all(left);
+    }
+  }
+
+  void run(FileBackend& backend, std::size_t until) {
+    while (acknowledged_ < until) {
+      last_version_ = write_rows(backend, script_.transactions()[acknowledged_]);
+      ++acknowledged_;
+    }
+  }
+
+  const Script script_;
+  const TestFolder folder_{TestFolder::On::kMemory};
+  PowerCut power_{folder_.store(), folder_.path() / "graveyard"};
+  std::size_t acknowledged_ = 0;
+  Version last_version_ = 0;
+  std::uint64_t step_ = 0;
+};
+
+TEST_F(FileStorePowerCut, AtAnyStepLosesNothingAcknowledgedAndLeavesNothingInPart) {
+  const auto backend = open_backend(folder_.store(), [&](Files::Step next, const fs::path& path) {
+    look_and_cut(next, path);
+    return 0;
+  });
+  run(*backend, script_.transactions().size());
+  EXPECT_GT(step_, 100U);
+}
+
+TEST_F(FileStorePowerCut, InARecoveryFromAJournalThatIsNotDurableYetLeavesNothingInPart) {
+  bool dies_before_sync = false;
+  const auto hook = [&](Files::Step next, const fs::path& path) {
+    look_and_cut(next, path);
+    const bool journal_is_there = fs::exists(folder_.store() / Layout::kJournal);
+    if (dies_before_sync && journal_is_there && next == Files::Step::kSyncDirectory) {
+      power_.forget_step();
+      return EIO;
     }
     return 0;
   };
-  const auto backend = open_backend(folder.store(), hook);
-  for (const Rows& rows : script.transactions()) {
-    last_version = write_rows(*backend, rows);
-    ++acknowledged;
+  constexpr std::size_t kTransaction = 2;
+  {
+    const auto dying = open_backend(folder_.store(), hook);
+    run(*dying, kTransaction);
+    dies_before_sync = true;
+    EXPECT_THROW(write_rows(*dying, script_.transactions()[kTransaction]), StoreFailed);
+    dies_before_sync = false;
   }
-  EXPECT_GT(step, 100U);
+  const auto next = open_backend(folder_.store(), hook);
+  EXPECT_EQ(all_rows(*next), script_.state(kTransaction + 1));
 }
 
 }  // namespace
