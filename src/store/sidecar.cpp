@@ -47,7 +47,7 @@ constexpr Duration kNewsNapMax = 500ms;
 constexpr Duration kOpenPoll = 1ms;
 constexpr Duration kOpenPatience = 10s;
 
-/// Beginning of the file. What comes before `layout` is for ever.
+/// Beginning of the file, the same in every layout.
 struct FileHead {
   std::array<char, 8> magic;
   std::uint32_t layout;
@@ -62,7 +62,7 @@ struct Mark {
 };
 
 constexpr std::uint64_t check_of(std::uint64_t number) noexcept {
-  return std::rotl((number ^ 0x6d61726b'686f6c64U) * 0x9ddfea08'eb382d69U, 29);
+  return std::rotl((number ^ 0x6d61726b'686f6c64U) * 0x9e3779b9'7f4a7c15U, 29);
 }
 
 /// A word to sleep on, until somebody rings.
@@ -229,13 +229,14 @@ std::unique_ptr<Sidecar::Page, Sidecar::Unmap> Sidecar::attach() {
   wait_to_open();
   inspect();
   const bool alone = try_lock(Bytes::attached(), F_WRLCK);
-  allocate();
+  allocate(alone);
   auto page = map();
   if (alone) {
     page->reset();
   }
-  const bool attached = try_lock(Bytes::attached(), F_RDLCK);
-  HOLDFAST_CHECK(attached, "only who is opening may have the file alone");
+  if (!try_lock(Bytes::attached(), F_RDLCK)) {
+    throw StoreBusy(quoted(path_) + " is locked by a program that is not Holdfast: end that one");
+  }
   unlock(Bytes::opening());
   return page;
 }
@@ -285,15 +286,21 @@ void Sidecar::inspect() {
 }
 
 /// A mapped page without a block on the disk would be a fatal signal as soon as the disk is full.
-void Sidecar::allocate() {
+void Sidecar::allocate(bool alone) {
   struct stat info{};
   if (::fstat(file_.fd(), &info) != 0) {
     fail("cannot be examined", errno);
   }
+  const bool long_enough = info.st_size >= static_cast<off_t>(kMappedBytes);
+  if (!alone) {
+    // Where blocks cannot be allocated they are written instead, which is for one who is alone.
+    if (!long_enough) {
+      throw StoreBusy(quoted(path_) + " was shortened while in use: end all that use it");
+    }
+    return;
+  }
   constexpr std::size_t kBlockBytes = 512;
-  const bool complete = info.st_size >= static_cast<off_t>(kMappedBytes) &&
-                        info.st_blocks >= static_cast<blkcnt_t>(kMappedBytes / kBlockBytes);
-  if (complete) {
+  if (long_enough && info.st_blocks >= static_cast<blkcnt_t>(kMappedBytes / kBlockBytes)) {
     return;
   }
   if (const int error = allocate_blocks(file_.fd(), 0, kMappedBytes); error != 0) {
@@ -420,29 +427,40 @@ void Sidecar::interrupt() noexcept {
 /// A place in line, given up when the wait for the turn ended, however it did.
 class Sidecar::PlaceInLine {
  public:
-  explicit PlaceInLine(Sidecar& sidecar) : sidecar_(sidecar) {
-    do {
-      const std::uint64_t number = Shared64(sidecar.page_->counters.last_place).fetch_add(1);
-      at_ = Bytes::kLine + 1 + static_cast<off_t>(number % Bytes::kPlaces);
-    } while (!sidecar_.try_lock(Bytes::place(at_), F_WRLCK));  // Taken only if numbers are damaged.
-  }
+  explicit PlaceInLine(Sidecar& sidecar)
+      : sidecar_(sidecar),
+        at_(at(Shared64(sidecar.page_->counters.last_place).fetch_add(1))),
+        taken_(sidecar.try_lock(Bytes::place(at_), F_WRLCK)) {}
   PlaceInLine(const PlaceInLine&) = delete;
   PlaceInLine& operator=(const PlaceInLine&) = delete;
   ~PlaceInLine() {
-    sidecar_.unlock(Bytes::place(at_));
+    if (taken_) {
+      sidecar_.unlock(Bytes::place(at_));
+    }
     if (!sidecar_.has_turn_) {
       sidecar_.call_next();  // It may have been called itself.
     }
   }
 
-  [[nodiscard]] off_t at() const noexcept { return at_; }
-  [[nodiscard]] static std::uint32_t bit(off_t at) noexcept {
-    return std::uint32_t{1} << (static_cast<std::uint64_t>(at) % 32);
+  [[nodiscard]] bool is_first() {
+    // Somebody else has it only if numbers are damaged, or a stranger locks the file.
+    taken_ = taken_ || sidecar_.try_lock(Bytes::place(at_), F_WRLCK);
+    return taken_ && !sidecar_.held_by_other(Bytes::before(at_));
+  }
+  [[nodiscard]] std::uint32_t bit() const noexcept { return bit_of(at_); }
+
+  [[nodiscard]] static std::uint32_t bit_of(off_t place) noexcept {
+    return std::uint32_t{1} << (static_cast<std::uint64_t>(place) % 32);
   }
 
  private:
+  [[nodiscard]] static off_t at(std::uint64_t number) noexcept {
+    return Bytes::kLine + 1 + static_cast<off_t>(number % Bytes::kPlaces);
+  }
+
   Sidecar& sidecar_;
-  off_t at_ = 0;
+  off_t at_;
+  bool taken_;
 };
 
 bool Sidecar::take_turn(TimePoint until) {
@@ -455,10 +473,9 @@ bool Sidecar::take_turn(TimePoint until) {
     has_turn_ = true;
     return true;
   }
-  const PlaceInLine place(*this);
-  has_turn_ = wait_for(Bell::kTurn, PlaceInLine::bit(place.at()), until, [&] {
-    return !held_by_other(Bytes::before(place.at())) && try_lock(Bytes::turn(), F_WRLCK);
-  });
+  PlaceInLine place(*this);
+  has_turn_ = wait_for(Bell::kTurn, place.bit(), until,
+                       [&] { return place.is_first() && try_lock(Bytes::turn(), F_WRLCK); });
   return has_turn_;
 }
 
@@ -482,7 +499,7 @@ void Sidecar::call_next() noexcept {
   // The kernel names any one in line, so ask for one before that one, until there is none.
   auto found = held_by_other(Bytes::line());
   while (found && *found > Bytes::kLine) {
-    bits = PlaceInLine::bit(*found);
+    bits = PlaceInLine::bit_of(*found);
     found = held_by_other(Bytes::before(*found));
   }
   futex_wake_all(word.rings, bits);

@@ -78,7 +78,7 @@ class Sidecar final : public Neighbours {
   [[nodiscard]] std::unique_ptr<Page, Unmap> attach();
   void wait_to_open();
   void inspect();
-  void allocate();
+  void allocate(bool alone);
   [[nodiscard]] std::unique_ptr<Page, Unmap> map();
 
   [[nodiscard]] static struct flock lock_of(Bytes bytes, short type) noexcept;

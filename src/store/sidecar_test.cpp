@@ -188,11 +188,13 @@ void patch(const std::filesystem::path& path, std::size_t offset, std::string_vi
   ::close(fd);
 }
 
-/// How many wait for the turn, as the file says.
-std::uint32_t waiter_count(const std::filesystem::path& path) {
+/// How many wait, as the file says.
+constexpr std::streamoff kTurnWaiters = 68;
+constexpr std::streamoff kNewsWaiters = 132;
+std::uint32_t waiter_count(const std::filesystem::path& path, std::streamoff offset) {
   std::uint32_t count = 0;
   std::ifstream file(path, std::ios::binary);
-  file.seekg(68).read(reinterpret_cast<char*>(&count), sizeof count);
+  file.seekg(offset).read(reinterpret_cast<char*>(&count), sizeof count);
   return count;
 }
 
@@ -303,6 +305,12 @@ TEST_F(SidecarTest, ManyProcessesOpenANewFileAtOnce) {
     }
     EXPECT_EQ(Sidecar(path_).durable_mark(), 4U);
   }
+}
+
+TEST_F(SidecarTest, AFileThatWasShortenedInUseIsRefused) {
+  const Sidecar sidecar(path_);
+  ASSERT_EQ(::truncate(path_.c_str(), kPageBytes), 0);
+  EXPECT_THAT(refusal<StoreBusy>(path_), HasSubstr("shortened"));
 }
 
 // The turn.
@@ -477,7 +485,7 @@ TEST_F(SidecarTest, TheLineIsServedInOrder) {
     std::vector<std::thread> threads;
     for (Sidecar& waiter : waiters) {
       threads.emplace_back(serve, std::ref(waiter), threads.size());
-      while (waiter_count(path_) < threads.size()) {
+      while (waiter_count(path_, kTurnWaiters) < threads.size()) {
         std::this_thread::yield();
       }
     }
@@ -520,6 +528,18 @@ TEST_F(SidecarTest, InterruptEndsWaitsForTheTurnAndThoseToCome) {
   holder.end_turn();
   EXPECT_FALSE(first.take_turn(TimePoint::max())) << "interrupted for good";
   EXPECT_TRUE(holder.take_turn(soon())) << "the others are not";
+}
+
+TEST_F(SidecarTest, LocksOfAStrangerDelayTheTurnButNotItsDeadline) {
+  Sidecar sidecar(path_);
+  const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock all{};
+  all.l_type = F_WRLCK;
+  all.l_start = 3;  // From there on, without an end.
+  ASSERT_EQ(::fcntl(fd, F_OFD_SETLK, &all), 0);
+  EXPECT_FALSE(sidecar.take_turn(MonotonicTime::now() + 1ms));
+  ::close(fd);
+  EXPECT_TRUE(sidecar.take_turn(soon()));
 }
 
 // The news.
@@ -710,11 +730,19 @@ TEST_F(SidecarTest, OneThreadWritesWhileAnotherWaitsForNews) {
 }
 
 TEST_F(SidecarTest, InterruptEndsWaitsForNewsAndThoseToCome) {
-  Sidecar sidecar(path_);
-  std::thread waiting([&] { EXPECT_EQ(sidecar.wait_for_news(TimePoint::max()), std::nullopt); });
-  sidecar.interrupt();
-  waiting.join();
-  EXPECT_EQ(sidecar.wait_for_news(TimePoint::max()), std::nullopt);
+  constexpr int kRounds = 20;
+  const TimePoint start = MonotonicTime::now();
+  for (int round = 0; round < kRounds; ++round) {
+    Sidecar sidecar(path_);
+    std::thread waiting([&] { EXPECT_EQ(sidecar.wait_for_news(TimePoint::max()), std::nullopt); });
+    while (waiter_count(path_, kNewsWaiters) == 0) {
+      std::this_thread::yield();
+    }
+    sidecar.interrupt();
+    waiting.join();
+    EXPECT_EQ(sidecar.wait_for_news(TimePoint::max()), std::nullopt);
+  }
+  EXPECT_LT(MonotonicTime::now() - start, kRounds * 250ms) << "it polled";
 }
 
 // Damage.

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "database.hpp"
+
+#include <utility>
+
+#include <holdfast/store_error.hpp>
+
+#include "page_checksums.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+constexpr int kOpenFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+
+// A key's row is where the key is (WITHOUT ROWID): keys that are made one after another and sort so
+// share pages, and a commit writes few. The state is one row on a page of its own.
+constexpr const char* kSchema =
+    "CREATE TABLE entries("
+    "  key BLOB NOT NULL PRIMARY KEY,"
+    "  version INTEGER NOT NULL,"
+    "  value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE state("
+    "  id INTEGER PRIMARY KEY CHECK (id = 1),"
+    "  sequence INTEGER NOT NULL,"
+    "  ceiling INTEGER NOT NULL,"
+    "  boot_id TEXT NOT NULL,"
+    "  time_offset_ns INTEGER NOT NULL,"
+    "  time_high_water_ns INTEGER NOT NULL) STRICT;"
+    "INSERT INTO state VALUES(1, 0, 0, '', 0, 0);";
+
+std::unique_ptr<Connection> open(const DatabaseFile& file) {
+  auto connection = std::make_unique<Connection>(file.path, file.vfs, kOpenFlags);
+  sqlite3* const handle = connection->handle();
+  // Whoever waits in here waits for a moment's work of another connection, not for its turn.
+  sqlite3_busy_timeout(handle, 5'000);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  // A checkpoint outside of our turn is what loses commits on this SQLite, see docs/sqlite.md.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  connection->run("PRAGMA wal_autocheckpoint = 0");
+  return connection;
+}
+
+void set_up(Connection& connection) {
+  connection.run("PRAGMA cell_size_check = ON");
+  connection.run("PRAGMA mmap_size = 0");
+  connection.run("PRAGMA temp_store = MEMORY");
+  connection.run("PRAGMA cache_size = -16384");
+}
+
+bool is_empty(Connection& connection) {
+  return connection.query("PRAGMA page_count").value_or(0) == 0;
+}
+
+void refuse_foreign(Connection& connection, const std::string& path) {
+  const auto application_id = connection.query("PRAGMA application_id").value_or(0);
+  const auto format = connection.query("PRAGMA user_version").value_or(0);
+  if (application_id != std::int64_t{kApplicationId}) {
+    throw NotAStore(path +
+                    " is an SQLite database, but no Holdfast store. Nothing was changed; give the "
+                    "path of a store, or of a file that does not exist yet");
+  }
+  if (format > kSqliteFormat) {
+    throw NewerFormat(path + " has format " + std::to_string(format) +
+                      ", and this version of Holdfast knows formats up to " +
+                      std::to_string(kSqliteFormat) + ". Nothing was changed; use a newer one");
+  }
+}
+
+void create(Connection& connection) {
+  int reserved = kChecksumBytes;
+  connection.check(
+      sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved),
+      "reserving bytes for checksums");
+  connection.run("PRAGMA page_size = 4096");
+  connection.run("PRAGMA synchronous = EXTRA");
+  // All of it in the first transaction, before WAL: a crash leaves a store or an empty file.
+  connection.run("BEGIN IMMEDIATE");
+  connection.run(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+  connection.run(("PRAGMA user_version = " + std::to_string(kSqliteFormat)).c_str());
+  connection.run(kSchema);
+  connection.run("COMMIT");
+}
+
+/// The path as part of an SQLite URI.
+std::string uri_path(std::string_view path) {
+  static constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string text;
+  for (const char letter : path) {
+    if (letter == '%' || letter == '?' || letter == '#') {
+      const auto byte = static_cast<unsigned char>(letter);
+      text += '%';
+      text += kDigits[byte >> 4U];
+      text += kDigits[byte & 0xfU];
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Connection> connect(const DatabaseFile& file) {
+  auto connection = open(file);
+  set_up(*connection);
+  return connection;
+}
+
+std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
+  auto connection = open(file);
+  if (is_empty(*connection)) {
+    // What a creation that was cut off left behind is rolled back now; the new connection sees an
+    // empty file, and so a store of ours from the first page on.
+    connection.reset();
+    connection = open(file);
+    create(*connection);
+  }
+  refuse_foreign(*connection, file.path);
+  set_up(*connection);
+  if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
+    throw StoreFailed(file.path + ": SQLite does not switch to its write-ahead log here");
+  }
+  return connection;
+}
+
+void refuse_foreign_database(const std::string& path) {
+  try {
+    // Without locks, log or checksums: what it says of itself in its first bytes, no more.
+    Connection connection("file:" + uri_path(path) + "?immutable=1", "",
+                          SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    refuse_foreign(connection, path);
+  } catch (const StoreCorrupt&) {
+    throw NotAStore(path +
+                    " is no Holdfast store: it is not even an SQLite database. Nothing was "
+                    "changed; give the path of a store, or of a file that does not exist yet");
+  }
+}
+
+void copy_database(Connection& from, const DatabaseFile& target) {
+  Connection copy(target.path, target.vfs, kOpenFlags);
+  int reserved = kChecksumBytes;
+  copy.check(sqlite3_file_control(copy.handle(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved),
+             "reserving bytes for checksums");
+  copy.run("PRAGMA page_size = 4096");
+  copy.run("PRAGMA synchronous = EXTRA");
+  sqlite3_backup* const backup = sqlite3_backup_init(copy.handle(), "main", from.handle(), "main");
+  if (backup == nullptr) {
+    copy.raise(sqlite3_errcode(copy.handle()), "beginning a backup");
+  }
+  const int stepped = sqlite3_backup_step(backup, -1);
+  const int finished = sqlite3_backup_finish(backup);
+  if (stepped != SQLITE_DONE) {
+    (finished == SQLITE_IOERR_DATA ? from : copy).raise(finished, "copying to a backup");
+  }
+  copy.run(("UPDATE state SET sequence = sequence + " + std::to_string(kBackupLeap) +
+            ", ceiling = ceiling + " + std::to_string(kBackupLeap))
+               .c_str());
+  copy.check(sqlite3_wal_checkpoint_v2(copy.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                                       nullptr),
+             "completing a backup");
+}
+
+}  // namespace holdfast::detail

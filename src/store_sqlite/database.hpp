@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <holdfast/sqlite_store.hpp>
+
+#include "connection.hpp"
+
+namespace holdfast::detail {
+
+/// Which file, through which VFS.
+struct DatabaseFile {
+  std::string path;
+  std::string vfs;
+};
+
+inline constexpr int kSqliteFormat = 1;
+
+/// How far a backup's versions go on above those of the original.
+inline constexpr std::int64_t kBackupLeap = std::int64_t{1} << 32;
+
+/// A connection for reading and writing with all settings made, to a store that exists.
+[[nodiscard]] std::unique_ptr<Connection> connect(const DatabaseFile& file);
+
+/// The same, for the first connection of a process: makes the store if the file is empty or does
+/// not exist, and throws `NotAStore` or `NewerFormat` if it is something else. Only in a turn.
+[[nodiscard]] std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file);
+
+/// Throws `NotAStore` or `NewerFormat` for a file that is no store we know, and leaves no trace of
+/// having looked.
+void refuse_foreign_database(const std::string& path);
+
+/// A copy of the whole database as of one moment, synced, at `target`, which must not exist.
+void copy_database(Connection& from, const DatabaseFile& target);
+
+}  // namespace holdfast::detail

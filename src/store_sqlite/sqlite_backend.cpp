@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sqlite_backend.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include <holdfast/store_error.hpp>
+
+#include "private_file.hpp"
+#include "store/committer.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// When the log is this long, its pages go to the database file. Long enough that a page which is
+/// written again and again goes there once.
+constexpr int kCheckpointPages = 4'000;
+
+/// How many versions are set aside at a time; and how few may be left, which one group cannot use
+/// up.
+constexpr std::int64_t kVersionBlock = std::int64_t{1} << 20;
+constexpr std::int64_t kVersionsLeftMin = std::int64_t{1} << 17;
+static_assert(kVersionsLeftMin > std::int64_t{CommitterLimits{}.group_batches_max});
+
+/// The net under the news: how long a change may go unnoticed whose writer died before it told.
+constexpr Duration kSweepInterval = std::chrono::seconds(1);
+
+constexpr Duration kCloseTimeout = std::chrono::seconds(1);
+
+class EndTurnAfterUse {
+ public:
+  explicit EndTurnAfterUse(Neighbours& neighbours) noexcept : neighbours_(neighbours) {}
+  EndTurnAfterUse(const EndTurnAfterUse&) = delete;
+  EndTurnAfterUse& operator=(const EndTurnAfterUse&) = delete;
+  ~EndTurnAfterUse() { neighbours_.end_turn(); }
+
+ private:
+  Neighbours& neighbours_;
+};
+
+int note_wal_pages(void* pages, sqlite3* /*connection*/, const char* /*database*/, int count) {
+  *static_cast<int*>(pages) = count;
+  return SQLITE_OK;
+}
+
+}  // namespace
+
+SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
+    : connection(std::move(made)),
+      get_or_next(*connection,
+                  "SELECT key, version, value FROM entries WHERE key >= ?1 ORDER BY key LIMIT 1"),
+      begin(*connection, "BEGIN IMMEDIATE"),
+      commit(*connection, "COMMIT"),
+      put(*connection,
+          "INSERT INTO entries(key, version, value) VALUES(?1, ?2, ?3) "
+          "ON CONFLICT(key) DO UPDATE SET version = excluded.version, value = excluded.value"),
+      erase(*connection, "DELETE FROM entries WHERE key = ?1"),
+      state(*connection,
+            "SELECT sequence, ceiling, boot_id, time_offset_ns, time_high_water_ns FROM state"),
+      set_state(*connection,
+                "UPDATE state SET sequence = ?1, ceiling = ?2, time_high_water_ns = ?3") {}
+
+SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
+                             std::unique_ptr<Neighbours> neighbours)
+    : file_(std::move(file)),
+      url_("sqlite:" + file_.path),
+      options_(options),
+      own_clock_(options.clock == nullptr ? std::make_unique<SystemClock>() : nullptr),
+      clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
+      neighbours_(std::move(neighbours)),
+      writer_(connect_in_a_turn()),
+      time_(continue_time()),
+      readers_(file_) {
+  sqlite3_wal_hook(writer_.connection->handle(), note_wal_pages, &wal_pages_);
+  // The mark first: others may go on meanwhile.
+  const auto mark = static_cast<std::int64_t>(neighbours_->durable_mark());
+  state_ = read_state();
+  if (state_.sequence < mark) {
+    throw StoreCorrupt(
+        file_.path + " ends with commit " + std::to_string(state_.sequence) + ", but commit " +
+        std::to_string(mark) +
+        " was made: the end of its log is damaged or gone. Restore a backup; if this is an older "
+        "copy that was put here on purpose, remove " +
+        file_.path + "-hold");
+  }
+}
+
+std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
+  const EndTurnAfterUse end_turn(take_turn_to_open());
+  return connect_or_create(file_);
+}
+
+Neighbours& SqliteBackend::take_turn_to_open() {
+  if (!neighbours_->take_turn(MonotonicTime::now() + options_.busy_timeout)) {
+    throw StoreBusy(file_.path + " cannot be opened: another process keeps this one from it. " +
+                    "Nothing happened: try again");
+  }
+  return *neighbours_;
+}
+
+SqliteBackend::~SqliteBackend() {
+  checkpoint_at_end();
+  closing_ = true;
+  neighbours_->interrupt();
+  if (listener_.joinable()) {
+    listener_.join();
+  }
+}
+
+void SqliteBackend::set_sync(Sync level) {
+  if (std::exchange(sync_, level) == level) {
+    return;
+  }
+  writer_.connection->run(level == Sync::kStrict ? "PRAGMA synchronous = FULL"
+                                                 : "PRAGMA synchronous = NORMAL");
+}
+
+SqliteBackend::State SqliteBackend::read_state() {
+  Statement& row = writer_.state;
+  const ResetAfterUse reset(row);
+  if (!row.step()) {
+    throw StoreCorrupt(file_.path + ": the row of its state is missing. Restore a backup");
+  }
+  return {row.number(0), row.number(1), {std::string(row.bytes(2)), row.number(3), row.number(4)}};
+}
+
+TimeRecord SqliteBackend::continue_time() {
+  const EndTurnAfterUse end_turn(take_turn_to_open());
+  const TimeRecord kept = read_state().time;
+  const TimeRecord time = continued(kept, clock_->now(), read_boot_id());
+  if (time != kept) {
+    set_sync(Sync::kStrict);
+    Statement set(*writer_.connection,
+                  "UPDATE state SET boot_id = ?1, time_offset_ns = ?2, time_high_water_ns = ?3");
+    set.bind_text(1, time.boot_id).bind(2, time.offset_ns).bind(3, time.high_water_ns).run();
+  }
+  return time;
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
+  rethrow_failure();
+  if (!neighbours_->take_turn(until)) {
+    return std::nullopt;
+  }
+  try {
+    begin_transaction();
+    std::uint32_t data_version = 0;
+    writer_.connection->check(sqlite3_file_control(writer_.connection->handle(), "main",
+                                                   SQLITE_FCNTL_DATA_VERSION, &data_version),
+                              "asking whether others wrote");
+    const bool others_wrote = data_version != std::exchange(seen_data_version_, data_version);
+    if (others_wrote) {
+      others_wrote_ = true;
+      state_ = read_state();
+    }
+    // Versions that a process gave to batches and took with it when it died were below the ceiling
+    // that it had set; nobody gives them again if everyone starts above it.
+    const std::int64_t last = first_write_ ? state_.ceiling : state_.sequence;
+    return Turn{static_cast<Version>(last), others_wrote};
+  } catch (...) {
+    neighbours_->end_turn();
+    throw;
+  }
+}
+
+Backend::Found SqliteBackend::read(std::string_view key) {
+  begin_transaction();
+  Statement& row = writer_.get_or_next;
+  const ResetAfterUse reset(row);
+  if (!row.bind(1, key).step()) {
+    return {.entry = {}, .next = {}, .next_known = true};
+  }
+  if (row.bytes(0) != key) {
+    return {.entry = {}, .next = std::string(row.bytes(0)), .next_known = true};
+  }
+  return {.entry = Entry{std::string(key), std::string(row.bytes(2)),
+                         static_cast<Version>(row.number(1))},
+          .next = {}};
+}
+
+Backend::Cost SqliteBackend::write(const Group& group) {
+  rethrow_failure();
+  State state;
+  Cost cost;
+  try {
+    begin_transaction();
+    state = {.sequence = static_cast<std::int64_t>(group.last),
+             .ceiling = raises_ceiling() ? static_cast<std::int64_t>(group.last) + kVersionBlock
+                                         : state_.ceiling,
+             .time = marked(time_, clock_->now())};
+    cost = write_in_transaction(group, state);
+  } catch (const StoreFailed&) {
+    failure_ = std::current_exception();
+    throw;
+  }
+  first_write_ = false;
+  state_ = state;
+  own_sequence_ = state.sequence;
+  return cost;
+}
+
+void SqliteBackend::announce(const Group& group) noexcept {
+  if (options_.sync == Sync::kStrict) {
+    neighbours_->set_durable_mark(group.last);
+  }
+  std::vector<std::string_view> keys;
+  keys.reserve(group.changes.size());
+  for (const Change& change : group.changes) {
+    keys.push_back(change.key);
+  }
+  neighbours_->publish(keys);
+  checkpoint_if_long();
+}
+
+void SqliteBackend::rethrow_failure() const {
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
+}
+
+void SqliteBackend::begin_transaction() {
+  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
+    return;
+  }
+  // A ceiling that a power cut could lower again would be none.
+  set_sync(raises_ceiling() ? Sync::kStrict : options_.sync);
+  writer_.begin.run();
+}
+
+bool SqliteBackend::raises_ceiling() const noexcept {
+  return first_write_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+}
+
+void SqliteBackend::end_turn() noexcept {
+  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
+    sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  neighbours_->end_turn();
+}
+
+Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const State& state) {
+  try {
+    const TimePoint begin = MonotonicTime::now();
+    for (const Change& change : group.changes) {
+      if (change.value == nullptr) {
+        writer_.erase.bind(1, change.key).run();
+      } else {
+        writer_.put.bind(1, change.key)
+            .bind(2, static_cast<std::int64_t>(change.version))
+            .bind(3, *change.value)
+            .run();
+      }
+    }
+    writer_.set_state.bind(1, state.sequence)
+        .bind(2, state.ceiling)
+        .bind(3, state.time.high_water_ns)
+        .run();
+    const TimePoint written = MonotonicTime::now();
+    writer_.commit.run();
+    const auto keys = static_cast<std::int64_t>(group.changes.size());
+    return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
+  } catch (...) {
+    // Some errors have rolled it back already, and then there is nothing to roll back.
+    sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
+void SqliteBackend::checkpoint_if_long() {
+  if (wal_pages_ < wal_pages_at_checkpoint_) {
+    wal_pages_at_checkpoint_ = 0;  // The log has begun anew.
+  }
+  if (wal_pages_ - wal_pages_at_checkpoint_ < kCheckpointPages) {
+    return;
+  }
+  wal_pages_at_checkpoint_ = wal_pages_;
+  const int code = sqlite3_wal_checkpoint_v2(writer_.connection->handle(), nullptr,
+                                             SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  // On a full disk, or while others read, the log grows on, and it is tried again later.
+  if (code == SQLITE_OK || code == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL) {
+    return;
+  }
+  try {
+    // What was written is in the log and safe. But a sync that failed may seem to work when it is
+    // tried again, and then the log would go too early: nothing more must happen here.
+    writer_.connection->raise(code, "moving its log to the database file");
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+  }
+}
+
+void SqliteBackend::checkpoint_at_end() noexcept {
+  readers_.clear();
+  if (failure_ || !neighbours_->take_turn(MonotonicTime::now() + kCloseTimeout)) {
+    return;  // Whoever opens it next reads the log.
+  }
+  const EndTurnAfterUse end_turn(*neighbours_);
+  sqlite3_wal_checkpoint_v2(writer_.connection->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE,
+                            nullptr, nullptr);
+}
+
+// --- Reading -------------------------------------------------------------------------------------
+
+std::optional<Entry> SqliteBackend::get(std::string_view key) { return readers_.lend()->get(key); }
+
+namespace {
+
+class PinnedReader final : public Backend::Snapshot {
+ public:
+  explicit PinnedReader(ReaderPool::Lent reader) : reader_(std::move(reader)) { reader_->pin(); }
+  [[nodiscard]] Page scan(std::string_view prefix, std::string_view after,
+                          std::size_t limit) override {
+    return reader_->scan(prefix, after, limit);
+  }
+
+ private:
+  ReaderPool::Lent reader_;
+};
+
+std::uint64_t file_bytes(const std::string& path) {
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(path, ignored);
+  return ignored ? 0 : bytes;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend::Snapshot> SqliteBackend::snapshot() {
+  return std::make_unique<PinnedReader>(readers_.lend());
+}
+
+StoreTime SqliteBackend::time() { return time_of(time_, clock_->now()); }
+
+CheckReport SqliteBackend::check() {
+  CheckReport report;
+  try {
+    // A connection of its own has nothing in its cache: it reads the disk.
+    const auto connection = connect(file_);
+    Statement integrity(*connection, "PRAGMA integrity_check(100)");
+    while (integrity.step()) {
+      if (integrity.bytes(0) != "ok") {
+        report.faults.push_back(file_.path + ": " + std::string(integrity.bytes(0)));
+      }
+    }
+    Statement entries(*connection,
+                      "SELECT count(*), max(version), total(length(value)) FROM entries");
+    Statement state(*connection, "SELECT sequence, ceiling FROM state");
+    if (entries.step() && state.step()) {
+      report.entries = static_cast<std::uint64_t>(entries.number(0));
+      if (entries.number(1) > state.number(0) || state.number(0) > state.number(1)) {
+        report.faults.push_back(file_.path + ": an entry has version " +
+                                std::to_string(entries.number(1)) + ", above the last commit " +
+                                std::to_string(state.number(0)) + " or the ceiling " +
+                                std::to_string(state.number(1)));
+      }
+    } else {
+      report.faults.push_back(file_.path + ": the row of its state is missing");
+    }
+  } catch (const StoreCorrupt& error) {
+    report.faults.emplace_back(error.what());
+  }
+  return report;
+}
+
+StoreStats SqliteBackend::stats() {
+  const auto connection = connect(file_);
+  StoreStats stats;
+  stats.entries =
+      static_cast<std::uint64_t>(connection->query("SELECT count(*) FROM entries").value_or(0));
+  stats.last_version =
+      static_cast<Version>(connection->query("SELECT sequence FROM state").value_or(0));
+  stats.format = static_cast<std::uint32_t>(connection->query("PRAGMA user_version").value_or(0));
+  for (const char* suffix : {"", "-wal", "-shm", "-hold"}) {
+    stats.bytes += file_bytes(file_.path + suffix);
+  }
+  const auto line = [&](std::string_view name, std::int64_t value) {
+    stats.details.append(name).append(": ").append(std::to_string(value)).append("\n");
+  };
+  line("database pages", connection->query("PRAGMA page_count").value_or(0));
+  line("free pages", connection->query("PRAGMA freelist_count").value_or(0));
+  line("page bytes", connection->query("PRAGMA page_size").value_or(0));
+  line("log bytes", static_cast<std::int64_t>(file_bytes(file_.path + "-wal")));
+  stats.details.append("SQLite: ").append(sqlite3_libversion()).append("\n");
+  return stats;
+}
+
+void SqliteBackend::backup(const std::filesystem::path& target) {
+  namespace fs = std::filesystem;
+  if (fs::exists(fs::symlink_status(target))) {
+    throw InvalidArgument("backup: " + target.string() +
+                          " exists; give a path where nothing is yet");
+  }
+  const fs::path unfinished = target.string() + ".unfinished";
+  fs::remove(unfinished);
+  create_private_file(unfinished);
+  copy_database(*connect(file_), {unfinished.string(), file_.vfs});
+  fs::rename(unfinished, target);
+  sync_folder_of(target);
+}
+
+// --- News ----------------------------------------------------------------------------------------
+
+void SqliteBackend::listen(OnNews on_news) {
+  listener_ = std::thread([this, told = std::move(on_news), seen = state_.sequence]() mutable {
+    while (!closing_) {
+      const auto news = neighbours_->wait_for_news(MonotonicTime::now() + kSweepInterval);
+      if (news) {
+        told(news->anything ? std::span<const std::string>{} : std::span(news->keys));
+      } else if (!closing_ && others_wrote_unnoticed(seen)) {
+        told({});
+      }
+    }
+  });
+}
+
+bool SqliteBackend::others_wrote_unnoticed(std::int64_t& seen) noexcept {
+  try {
+    const std::int64_t before =
+        std::max(std::exchange(seen, readers_.lend()->sequence()), own_sequence_.load());
+    return others_wrote_.exchange(false) || seen > before;
+  } catch (const Error&) {
+    return false;  // Whoever reads for a reason learns of it.
+  }
+}
+
+}  // namespace holdfast::detail

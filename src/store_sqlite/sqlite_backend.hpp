@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <holdfast/sqlite_store.hpp>
+
+#include "connection.hpp"
+#include "database.hpp"
+#include "reader.hpp"
+#include "store/backend.hpp"
+#include "store/neighbours.hpp"
+#include "store/store_time.hpp"
+
+namespace holdfast::detail {
+
+/// A store in an SQLite file. One connection writes, in turns with other processes; others read,
+/// and see what was committed and synced.
+class SqliteBackend final : public Backend {
+ public:
+  SqliteBackend(DatabaseFile file, const SqliteOptions& options,
+                std::unique_ptr<Neighbours> neighbours);
+  ~SqliteBackend() override;
+
+  [[nodiscard]] const std::string& url() const noexcept override { return url_; }
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
+  [[nodiscard]] Clock& clock() noexcept override { return *clock_; }
+
+  [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
+  void end_turn() noexcept override;
+  [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
+  [[nodiscard]] Found read(std::string_view key) override;
+  Cost write(const Group& group) override;
+  void announce(const Group& group) noexcept override;
+  void interrupt() noexcept override { neighbours_->interrupt(); }
+
+  [[nodiscard]] std::optional<Entry> get(std::string_view key) override;
+  [[nodiscard]] std::unique_ptr<Snapshot> snapshot() override;
+  [[nodiscard]] StoreTime time() override;
+  [[nodiscard]] CheckReport check() override;
+  [[nodiscard]] StoreStats stats() override;
+  void backup(const std::filesystem::path& target) override;
+  void listen(OnNews on_news) override;
+
+ private:
+  /// The one connection that writes, with what it needs for that.
+  struct Writer {
+    explicit Writer(std::unique_ptr<Connection> made);
+
+    std::unique_ptr<Connection> connection;
+    Statement get_or_next;
+    Statement begin;
+    Statement commit;
+    Statement put;
+    Statement erase;
+    Statement state;
+    Statement set_state;
+  };
+  /// The row of that name.
+  struct State {
+    std::int64_t sequence = 0;
+    std::int64_t ceiling = 0;
+    TimeRecord time;
+  };
+
+  [[nodiscard]] std::unique_ptr<Connection> connect_in_a_turn();
+  [[nodiscard]] Neighbours& take_turn_to_open();
+  [[nodiscard]] TimeRecord continue_time();
+  [[nodiscard]] State read_state();
+  void begin_transaction();
+  Cost write_in_transaction(const Group& group, const State& state);
+  void set_sync(Sync level);
+  [[nodiscard]] bool raises_ceiling() const noexcept;
+  void rethrow_failure() const;
+  void checkpoint_if_long();
+  void checkpoint_at_end() noexcept;
+  /// Since `seen`, which it sets.
+  [[nodiscard]] bool others_wrote_unnoticed(std::int64_t& seen) noexcept;
+
+  DatabaseFile file_;
+  std::string url_;
+  Capabilities capabilities_{.durable = true, .atomic = true, .shared = true, .notifies = true};
+  SqliteOptions options_;
+  std::unique_ptr<Clock> own_clock_;
+  Clock* clock_;
+  std::unique_ptr<Neighbours> neighbours_;
+
+  Writer writer_;
+  const TimeRecord time_;  // Of this boot.
+  State state_;
+  std::optional<std::uint32_t> seen_data_version_;
+  std::optional<Sync> sync_;  // As the connection is set.
+  bool first_write_ = true;
+  std::exception_ptr failure_;  // After it nothing more is done to the file.
+  int wal_pages_ = 0;
+  int wal_pages_at_checkpoint_ = 0;
+
+  ReaderPool readers_;
+
+  std::atomic<std::int64_t> own_sequence_ = 0;
+  std::atomic<bool> others_wrote_ = false;
+  std::atomic<bool> closing_ = false;
+  std::thread listener_;
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/sqlite_store.hpp>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "database.hpp"
+#include "page_checksums.hpp"
+#include "private_file.hpp"
+#include "sqlite_backend.hpp"
+#include "sqlite_store_parts.hpp"
+#include "store/disk_store.hpp"
+#include "store/sidecar.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+std::unique_ptr<Store> open_sqlite_store(const DatabaseFile& file, const SqliteOptions& options,
+                                         std::unique_ptr<Neighbours> neighbours) {
+  if (options.busy_timeout < Duration::zero()) {
+    throw InvalidArgument("busy_timeout: " + std::to_string(options.busy_timeout.count()) +
+                          " ns is negative; give zero or more");
+  }
+  auto backend = std::make_unique<SqliteBackend>(file, options, std::move(neighbours));
+  CommitterLimits limits;
+  limits.busy_timeout = options.busy_timeout;
+  return make_disk_store(std::move(backend), limits);
+}
+
+}  // namespace detail
+
+namespace {
+
+std::filesystem::path with_suffix(const std::filesystem::path& path, const char* suffix) {
+  return path.string() + suffix;
+}
+
+/// The file that is meant, whatever the working directory becomes and links lead to.
+std::filesystem::path resolved(const std::filesystem::path& path) {
+  if (path.empty()) {
+    throw InvalidArgument("the path of an SQLite store is empty; give the path of a file");
+  }
+  std::error_code error;
+  std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  if (error) {
+    throw InvalidArgument(path.string() + " cannot be used: " + error.message());
+  }
+  return found;
+}
+
+/// Before anything is made beside it: a file that is no store stays alone.
+void refuse_foreign_file(const std::filesystem::path& path) {
+  detail::check_private_file(path);
+  const bool begun_by_us = std::filesystem::exists(with_suffix(path, "-hold"));
+  if (!begun_by_us && std::filesystem::file_size(path) > 0) {
+    detail::refuse_foreign_database(path.string());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
+                                         const SqliteOptions& options) {
+  const std::filesystem::path file = resolved(path);
+  if (!detail::create_private_file(file)) {
+    refuse_foreign_file(file);
+  }
+  auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
+  detail::Sidecar& beside = *sidecar;
+  const detail::DatabaseFile database{file.string(), detail::page_checksum_vfs("")};
+  auto store = detail::open_sqlite_store(database, options, std::move(sidecar));
+  beside.keep_ballast();
+  return store;
+}
+
+}  // namespace holdfast
