@@ -10,6 +10,7 @@
 
 #include "copying.hpp"
 #include "inspection.hpp"
+#include "store/committer.hpp"
 #include "store/store_time.hpp"
 #include "transaction.hpp"
 
@@ -17,15 +18,26 @@ namespace holdfast::detail {
 
 namespace {
 
-// How many versions may be handed out by `apply` before the next transaction is written: the
-// committer gathers at most 8 MiB in each of two groups, and a batch has at least a byte.
-constexpr Version kVersionsAhead = Version{1} << 25U;
+// More than `apply` hands out before the next transaction is written: the committer gathers two
+// groups of batches at most.
+constexpr Version kVersionsAhead = Version{1} << 20U;
+static_assert(kVersionsAhead > 4 * CommitterLimits{}.group_batches_max);
 
 // More than will ever be committed between a backup and its use.
 constexpr Version kVersionsAfterBackup = Version{1} << 32U;
 
 // Looks for what a process that was killed could not tell.
 constexpr Duration kLookInterval = std::chrono::seconds(1);
+
+template <class Changes>
+void publish(Neighbours& neighbours, const Changes& changes) {
+  std::vector<std::string_view> keys;
+  keys.reserve(changes.size());
+  for (const auto& change : changes) {
+    keys.emplace_back(change.key);
+  }
+  neighbours.publish(keys);
+}
 
 /// What `part` returns, and its `FileError` as an `Error` that says that nothing happened.
 template <class Part>
@@ -222,20 +234,28 @@ void FileBackend::end_turn() noexcept {
   line_.end();
 }
 
-std::optional<Entry> FileBackend::read(std::string_view key) {
+Backend::Found FileBackend::read(std::string_view key) {
   auto stored = unchanged_on_error([&] { return entries_.find(key); });
-  return stored ? std::optional(std::move(stored->entry)) : std::nullopt;
+  Found found;
+  if (stored) {
+    found.entry = std::move(stored->entry);
+  }
+  return found;
 }
 
-void FileBackend::write(const Group& group) {
+Backend::Cost FileBackend::write(const Group& group) {
   settled_ = false;
   const Journal journal = unchanged_on_error([&] { return journal_of(group); });
-  put(journal);
+  const Cost cost = put(journal);
   settled_ = true;
   record_ = journal.store;
   note_seen(record_.sequence);
-  neighbours_->set_durable_mark(record_.sequence);
-  publish(journal);
+  return cost;
+}
+
+void FileBackend::announce(const Group& group) noexcept {
+  neighbours_->set_durable_mark(group.last);
+  publish(*neighbours_, group.changes);
 }
 
 Journal FileBackend::journal_of(const Group& group) {
@@ -261,10 +281,13 @@ Journal FileBackend::journal_of(const Group& group) {
   return journal;
 }
 
-void FileBackend::put(const Journal& journal) {
+Backend::Cost FileBackend::put(const Journal& journal) {
+  const TimePoint begun = MonotonicTime::now();
+  TimePoint prepared;
   Transaction transaction(files_, layout_, journal);
   try {
     transaction.prepare();
+    prepared = MonotonicTime::now();
     if (!writer_lock_.lock_alone(give_up_at())) {
       transaction.discard();
       throw_busy("readers");
@@ -286,6 +309,10 @@ void FileBackend::put(const Journal& journal) {
   } catch (const FileError& error) {
     throw_failed(error);
   }
+  // A file each, besides the journal and the record.
+  const auto keys = static_cast<Duration::rep>(journal.changes.size());
+  const Duration of_key = (prepared - begun) / (keys + 2);
+  return {.of_sync = MonotonicTime::now() - begun - keys * of_key, .of_key = of_key};
 }
 
 void FileBackend::recover() {
@@ -311,16 +338,7 @@ void FileBackend::recover() {
   transaction.prepare_again();
   transaction.install();
   missed_ = true;
-  publish(journal);
-}
-
-void FileBackend::publish(const Journal& journal) {
-  std::vector<std::string_view> keys;
-  keys.reserve(journal.changes.size());
-  for (const Journal::Change& change : journal.changes) {
-    keys.emplace_back(change.key);
-  }
-  neighbours_->publish(keys);
+  publish(*neighbours_, journal.changes);
 }
 
 void FileBackend::interrupt() noexcept {

@@ -44,8 +44,9 @@ class FileBackend final : public Backend {
   [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return line_.wanted(); }
-  [[nodiscard]] std::optional<Entry> read(std::string_view key) override;
-  void write(const Group& group) override;
+  [[nodiscard]] Found read(std::string_view key) override;
+  Cost write(const Group& group) override;
+  void announce(const Group& group) noexcept override;
   void interrupt() noexcept override;
 
   [[nodiscard]] std::optional<Entry> get(std::string_view key) override;
@@ -73,8 +74,7 @@ class FileBackend final : public Backend {
   void leave_versions_behind();
   void remove_leftovers();
   [[nodiscard]] Journal journal_of(const Group& group);
-  void put(const Journal& journal);
-  void publish(const Journal& journal);
+  [[nodiscard]] Cost put(const Journal& journal);
 
   [[nodiscard]] std::optional<StoreRecord> load() const;
   [[nodiscard]] StoreRecord load_existing() const;

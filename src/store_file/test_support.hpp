@@ -91,7 +91,8 @@ inline Version write_rows(FileBackend& backend, const Rows& rows) {
   for (const auto& [key, value] : rows) {
     group.changes.push_back({key, value ? &*value : nullptr, group.last});
   }
-  backend.write(group);
+  static_cast<void>(backend.write(group));
+  backend.announce(group);
   return group.last;
 }
 
