@@ -99,6 +99,26 @@ void check_contents(const Files& files, const Layout& layout) {
   }
 }
 
+/// False if there is none.
+bool check_record(const Files& files, const Layout& layout) {
+  const auto text = files.read(layout.store());
+  if (text) {
+    static_cast<void>(to_store_record(*text, layout.store()));
+  }
+  return text.has_value();
+}
+
+void check_new_folder(const Files& files, const Layout& layout) {
+  try {
+    check_contents(files, layout);
+  } catch (const Error&) {
+    // Another process may have made the store since it was looked for, and filled it.
+    if (!check_record(files, layout)) {
+      throw;
+    }
+  }
+}
+
 }  // namespace
 
 Path absolute_folder(const Path& given) {
@@ -123,10 +143,8 @@ Layout open_folder(const Files& files, const Path& given) {
   try {
     make_missing_folder(files, layout.folder());
     check_rights(layout.folder());
-    if (const auto text = files.read(layout.store())) {
-      static_cast<void>(to_store_record(*text, layout.store()));
-    } else {
-      check_contents(files, layout);
+    if (!check_record(files, layout)) {
+      check_new_folder(files, layout);
     }
   } catch (const FileError& error) {
     throw_unchanged(error);

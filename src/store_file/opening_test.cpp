@@ -157,6 +157,20 @@ TEST_F(OpeningTest, RefusesAFolderOfOtherThings) {
   EXPECT_THAT(refusal<NotAStore>(store()), HasSubstr("store.json"));
 }
 
+TEST_F(OpeningTest, AStoreThatIsMadeMeanwhileIsOne) {
+  bool made = false;
+  const Files files([&](Files::Step step, const fs::path&) {
+    if (step == Files::Step::kList && !std::exchange(made, true)) {
+      write_rows(*open_backend(store()), {{"a", "1"}});
+    }
+    return 0;
+  });
+  fs::create_directory(store());
+  fs::permissions(store(), fs::perms::owner_all);
+  EXPECT_EQ(open_folder(files, store()).folder(), store());
+  EXPECT_TRUE(made);
+}
+
 TEST_F(OpeningTest, RefusesANewerFormatWithBothNumbers) {
   static_cast<void>(open_file_store(store()));
   write_file(store() / "store.json", R"({"holdfast":"file store","format":2,"unknown":[]})");
