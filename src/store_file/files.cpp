@@ -30,6 +30,7 @@ std::string_view verb_of(Files::Step step) {
     case Files::Step::kWrite:
       return "write";
     case Files::Step::kSync:
+    case Files::Step::kSyncFileSystem:
     case Files::Step::kSyncDirectory:
       return "sync";
     case Files::Step::kRename:
@@ -208,6 +209,21 @@ void Files::sync(const Descriptor& file, const Path& path) const {
   // Never again after a failure: the kernel then takes for written what it threw away.
   if (::fsync(file.fd()) != 0) {
     throw FileError(verb_of(Step::kSync), path, errno);
+  }
+}
+
+Descriptor Files::open_directory(const Path& path) const {
+  Descriptor directory = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (!directory.is_open()) {
+    throw FileError(verb_of(Step::kSyncFileSystem), path, errno);
+  }
+  return directory;
+}
+
+void Files::sync_file_system(const Descriptor& directory, const Path& path) const {
+  step(Step::kSyncFileSystem, path);
+  if (::syncfs(directory.fd()) != 0) {
+    throw FileError(verb_of(Step::kSyncFileSystem), path, errno);
   }
 }
 

@@ -46,6 +46,7 @@ class Files {
     kCreate,
     kWrite,
     kSync,
+    kSyncFileSystem,
     kRename,
     kUnlink,
     kMakeDirectory,
@@ -72,6 +73,10 @@ class Files {
   /// but not durable before `sync`.
   [[nodiscard]] Descriptor create(const Path& path, std::string_view text) const;
   void sync(const Descriptor& file, const Path& path) const;
+  /// For many files at once. The directory must have been opened before they were created: it knows
+  /// of errors from then on. As a sync of each, but it also waits for what others write.
+  [[nodiscard]] Descriptor open_directory(const Path& path) const;
+  void sync_file_system(const Descriptor& directory, const Path& path) const;
   /// Puts it in the place of a file that may be there.
   void rename(const Path& from, const Path& to) const;
   /// False if it is not there.

@@ -45,6 +45,9 @@ class PowerCut {
     if (step_ == Files::Step::kSync) {
       synced_[inode_of(path_)] = text_of_file(path_);
     }
+    if (step_ == Files::Step::kSyncFileSystem) {
+      sync_all();
+    }
     step_ = next;
     path_ = path;
   }
@@ -68,6 +71,17 @@ class PowerCut {
     struct stat info{};
     EXPECT_EQ(::stat(path.c_str(), &info), 0);
     return info.st_ino;
+  }
+
+  void sync_all() {
+    for (auto& [path, history] : folders_) {
+      history = {history.back()};
+      for (const auto& [name, what] : history.back()) {
+        if (const Inode* inode = std::get_if<Inode>(&what)) {
+          synced_[*inode] = text_of_file(graveyard_ / std::to_string(*inode));
+        }
+      }
+    }
   }
 
   void look_at_folder(const fs::path& folder) {

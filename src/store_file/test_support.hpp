@@ -108,6 +108,8 @@ inline std::map<std::string, std::string> all_rows(FileBackend& backend) {
 class Script {
  public:
   using State = std::map<std::string, std::string>;
+  /// Are synced in another way than few.
+  static constexpr int kMany = 12;
 
   Script() {
     const std::string nested(250, 'n');
@@ -118,7 +120,11 @@ class Script {
         {{"a", std::nullopt}, {nested, std::nullopt}, {"none", std::nullopt}, {nested + "2", "3"}},
         {{"b", "4"}, {deep, "4"}, {"d", ""}},
         {{deep, std::nullopt}, {nested + "2", std::nullopt}, {"a", "5"}},
+        {{"b", std::nullopt}},
     };
+    for (char last = 'a'; last < 'a' + kMany; ++last) {
+      transactions_.back().emplace(std::string("many/") + last, "6");
+    }
     states_.emplace_back();
     for (const Rows& rows : transactions_) {
       State state = states_.back();

@@ -6,40 +6,49 @@
 
 namespace holdfast::detail {
 
-/// Files that were created and are to be synced, some of them at a time: a process may not have too
-/// many files open.
+/// Files that are created, and then synced together: few of them one by one, and many with the file
+/// system, which takes about as long as three, but is also kept busy by what others write.
 class Transaction::Gathered {
  public:
-  explicit Gathered(const Files& files) noexcept : files_(files) {}
+  Gathered(const Files& files, const Layout& layout, std::size_t count)
+      : files_(files), folder_(layout.folder()) {
+    if (count > kOneByOneMax) {
+      directory_ = files_.open_directory(folder_);
+    }
+  }
 
   void create(const Files::Path& path, std::string_view text) {
-    if (open_.size() == kOpenMax) {
-      sync();
+    Descriptor file = files_.create(path, text);
+    if (!directory_.is_open()) {
+      open_.emplace_back(path, std::move(file));
     }
-    open_.emplace_back(path, files_.create(path, text));
   }
   void sync() {
     for (const auto& [path, file] : open_) {
       files_.sync(file, path);
     }
-    open_.clear();
+    if (directory_.is_open()) {
+      files_.sync_file_system(directory_, folder_);
+    }
   }
 
  private:
-  static constexpr std::size_t kOpenMax = 64;
+  static constexpr std::size_t kOneByOneMax = 10;
 
   const Files& files_;
+  const Files::Path folder_;
+  Descriptor directory_;
   std::vector<std::pair<Files::Path, Descriptor>> open_;
 };
 
 void Transaction::prepare() {
-  Gathered gathered(files_);
+  Gathered gathered(files_, layout_, journal_.changes.size() + 2);
   gathered.create(layout_.new_journal(), to_text(journal_));
   write_entries(gathered);
 }
 
 void Transaction::prepare_again() {
-  Gathered gathered(files_);
+  Gathered gathered(files_, layout_, journal_.changes.size() + 2);
   write_entries(gathered);
 }
 
