@@ -16,12 +16,10 @@
 #include <sqlite3.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -31,12 +29,16 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
+
+#include "tests/crash/pausing_vfs.hpp"
+#include "tests/crash/temp_folder.hpp"
 
 namespace holdfast {
 namespace {
 
+using testing::PausingVfs;
+using testing::TempFolder;
 using namespace std::chrono_literals;
 
 constexpr auto kDeadline = 60s;  // Of each wait: reached only if the schedule went wrong.
@@ -90,106 +92,6 @@ class Stage {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::array<bool, static_cast<std::size_t>(Point::kCount)> reached_{};
-};
-
-/// Makes of xUnfetch on a database file the place where a checkpoint pauses. Everything else, and
-/// every other file, is the default VFS's.
-class PausingVfs : private sqlite3_vfs {
- public:
-  // A copy of a VFS is a VFS: only what has to differ is replaced.
-  explicit PausingVfs(Stage& stage) : sqlite3_vfs(*sqlite3_vfs_find(nullptr)), stage_(stage) {
-    pNext = nullptr;
-    zName = kName;
-    szOsFile = static_cast<int>(sizeof(File)) + base_->szOsFile;
-    xOpen = &open;
-    if (sqlite3_vfs_register(this, 0) != SQLITE_OK) {
-      throw std::runtime_error("the VFS was not registered");
-    }
-  }
-  ~PausingVfs() { sqlite3_vfs_unregister(this); }
-  PausingVfs(const PausingVfs&) = delete;
-  PausingVfs& operator=(const PausingVfs&) = delete;
-
-  static constexpr const char* kName = "pausing";
-
-  /// The next checkpoint that finds a new header pauses, and only that one.
-  void arm() { armed_ = true; }
-
- private:
-  struct File : sqlite3_file {
-    PausingVfs* owner;
-    // The default VFS's file follows in memory.
-  };
-
-  static sqlite3_file* real(sqlite3_file* file) { return static_cast<File*>(file) + 1; }
-
-  template <auto kMethod>
-  struct Forward;
-  template <typename Result, typename... Arguments,
-            Result (*sqlite3_io_methods::*kMethod)(sqlite3_file*, Arguments...)>
-  struct Forward<kMethod> {
-    static Result call(sqlite3_file* file, Arguments... arguments) {
-      sqlite3_file* const target = real(file);
-      return (target->pMethods->*kMethod)(target, arguments...);
-    }
-  };
-
-  static int open(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags,
-                  int* flags_out) {
-    auto* const self = static_cast<PausingVfs*>(vfs);
-    sqlite3_vfs* const base = self->base_;
-    if ((flags & SQLITE_OPEN_MAIN_DB) == 0) {
-      return base->xOpen(base, name, file, flags, flags_out);
-    }
-    sqlite3_file* const target = real(file);
-    target->pMethods = nullptr;
-    const int result = base->xOpen(base, name, target, flags, flags_out);
-    // SQLite closes whatever has methods, even after a failed open.
-    file->pMethods = target->pMethods == nullptr ? nullptr : &kMethods;
-    static_cast<File*>(file)->owner = self;
-    return result;
-  }
-
-  static int unfetch(sqlite3_file* file, sqlite3_int64 offset, void* page) {
-    if (page == nullptr) {  // Not one page is given back, but all: the header was new.
-      static_cast<File*>(file)->owner->pause_if_armed();
-    }
-    return Forward<&sqlite3_io_methods::xUnfetch>::call(file, offset, page);
-  }
-
-  void pause_if_armed() {
-    if (armed_.exchange(false)) {
-      stage_.reach(Point::kCheckpointPaused);
-      // At the deadline it goes on: the schedule, which waits too, reports the failure.
-      (void)stage_.wait_for_any({Point::kCheckpointReleased});
-    }
-  }
-
-  static constexpr sqlite3_io_methods kMethods{
-      .iVersion = 3,
-      .xClose = &Forward<&sqlite3_io_methods::xClose>::call,
-      .xRead = &Forward<&sqlite3_io_methods::xRead>::call,
-      .xWrite = &Forward<&sqlite3_io_methods::xWrite>::call,
-      .xTruncate = &Forward<&sqlite3_io_methods::xTruncate>::call,
-      .xSync = &Forward<&sqlite3_io_methods::xSync>::call,
-      .xFileSize = &Forward<&sqlite3_io_methods::xFileSize>::call,
-      .xLock = &Forward<&sqlite3_io_methods::xLock>::call,
-      .xUnlock = &Forward<&sqlite3_io_methods::xUnlock>::call,
-      .xCheckReservedLock = &Forward<&sqlite3_io_methods::xCheckReservedLock>::call,
-      .xFileControl = &Forward<&sqlite3_io_methods::xFileControl>::call,
-      .xSectorSize = &Forward<&sqlite3_io_methods::xSectorSize>::call,
-      .xDeviceCharacteristics = &Forward<&sqlite3_io_methods::xDeviceCharacteristics>::call,
-      .xShmMap = &Forward<&sqlite3_io_methods::xShmMap>::call,
-      .xShmLock = &Forward<&sqlite3_io_methods::xShmLock>::call,
-      .xShmBarrier = &Forward<&sqlite3_io_methods::xShmBarrier>::call,
-      .xShmUnmap = &Forward<&sqlite3_io_methods::xShmUnmap>::call,
-      .xFetch = &Forward<&sqlite3_io_methods::xFetch>::call,
-      .xUnfetch = &unfetch,
-  };
-
-  Stage& stage_;
-  sqlite3_vfs* base_ = sqlite3_vfs_find(nullptr);
-  std::atomic<bool> armed_ = false;
 };
 
 /// One connection in WAL mode that never checkpoints by itself. Failures are exceptions.
@@ -397,29 +299,22 @@ enum class Locking : std::uint8_t { kNone, kWrites, kWritesAndCheckpoints };
 
 class WalReset : public ::testing::Test {
  protected:
-  WalReset() {
-    std::string name = ::testing::TempDir() + "holdfast_wal_reset_XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error("no temporary directory");
-    }
-    directory_ = name;
-  }
-  ~WalReset() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-
   /// Plays the schedule with one connection that writes and one that checkpoints, closes both, and
   /// looks at what they left.
   void play_and_audit(Locking locking, int second_round_commits = kLongRoundCommits) {
-    const std::filesystem::path file = directory_ / (std::to_string(second_round_commits) + ".db");
+    const std::filesystem::path file =
+        directory_ / (std::to_string(second_round_commits) + ".db").c_str();
     {
       Stage stage;
-      PausingVfs vfs(stage);
+      PausingVfs vfs(nullptr, [&stage] {
+        stage.reach(Point::kCheckpointPaused);
+        // At the deadline it goes on: the schedule, which waits too, reports the failure.
+        (void)stage.wait_for_any({Point::kCheckpointReleased});
+      });
       TurnLock turn(stage);
       Connection writer(file);
       writer.execute("CREATE TABLE commits (id INTEGER PRIMARY KEY, body TEXT UNIQUE)");
-      Connection checkpointer(file, PausingVfs::kName);
+      Connection checkpointer(file, vfs.vfs_name().c_str());
       const auto guard_if = [&turn](bool locks) {
         return locks ? std::unique_lock(turn) : std::unique_lock<TurnLock>();
       };
@@ -457,7 +352,7 @@ class WalReset : public ::testing::Test {
                               << " kept all: does this build carry the fix of 3.51.3?";
   }
 
-  std::filesystem::path directory_;
+  TempFolder directory_;
   Played played_;
   Audit found_;
 };
