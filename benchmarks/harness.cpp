@@ -96,22 +96,27 @@ std::string figure_text(double figure) {
 
 std::string limit_text(const Limit& limit) {
   std::string text;
-  if (limit.ratio_max) {
-    text = "ratio <= " + digits(*limit.ratio_max, 3);
-  }
-  if (limit.ours_max) {
-    text += (text.empty() ? "" : ", ") + ("ours <= " + digits(*limit.ours_max, 3));
-  }
+  const auto add = [&](std::string_view what, const std::optional<double>& bound) {
+    if (bound) {
+      text.append(text.empty() ? "" : ", ").append(what).append(" ").append(digits(*bound, 3));
+    }
+  };
+  add("ratio <=", limit.ratio_max);
+  add("ratio >=", limit.ratio_min);
+  add("ours <=", limit.ours_max);
+  add("ours >=", limit.ours_min);
   return text;
 }
 
 std::string verdict(const Limit& limit, const Measurement& measurement) {
-  if (!limit.ratio_max && !limit.ours_max) {
+  if (limit_text(limit).empty()) {
     return "";
   }
   // A ratio that is not a number meets no limit.
   const bool met = (!limit.ratio_max || measurement.ratio <= *limit.ratio_max) &&
-                   (!limit.ours_max || measurement.ours <= *limit.ours_max);
+                   (!limit.ratio_min || measurement.ratio >= *limit.ratio_min) &&
+                   (!limit.ours_max || measurement.ours <= *limit.ours_max) &&
+                   (!limit.ours_min || measurement.ours >= *limit.ours_min);
   return met ? "met" : "missed";
 }
 

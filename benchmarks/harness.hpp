@@ -15,7 +15,9 @@ enum class Better : std::uint8_t { kLower, kHigher };
 /// What is promised of a case. A case without a promise is for information.
 struct Limit {
   std::optional<double> ratio_max{};
+  std::optional<double> ratio_min{};
   std::optional<double> ours_max{};
+  std::optional<double> ours_min{};
 };
 
 /// One comparison. Each side does a fixed amount of work and returns a figure in `unit`.

@@ -55,10 +55,24 @@ class Backend {
   virtual void end_turn() noexcept = 0;
   /// During a turn: someone waits for its end.
   [[nodiscard]] virtual bool turn_wanted() noexcept = 0;
+  struct Found {
+    std::optional<Entry> entry;
+    /// If there is none: the next key that there is, or nothing if there is none behind it. Not
+    /// `next_known`: that was not looked for.
+    std::optional<std::string> next;
+    bool next_known = false;
+  };
   /// During a turn: what the disk has.
-  [[nodiscard]] virtual std::optional<Entry> read(std::string_view key) = 0;
-  /// During a turn: all of it or nothing, durable on return; then tells other processes.
-  virtual void write(const Group& group) = 0;
+  [[nodiscard]] virtual Found read(std::string_view key) = 0;
+  /// What a transaction costs however small it is, and what each key adds.
+  struct Cost {
+    Duration of_sync{};
+    Duration of_key{};
+  };
+  /// During a turn: all of it or nothing, durable on return.
+  virtual Cost write(const Group& group) = 0;
+  /// During a turn: tells other processes of what was written.
+  virtual void announce(const Group& group) noexcept = 0;
   /// From any thread: the store is being closed, so end what waits for others.
   virtual void interrupt() noexcept = 0;
 

@@ -14,6 +14,18 @@ namespace {
 
 constexpr std::size_t kLostMax = 1'024;
 
+constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(20);
+constexpr Duration kQuietMax = std::chrono::microseconds(20);
+constexpr int kWorthOfSync = 2;
+
+void pause_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -45,18 +57,29 @@ Group group_of(const Rows& rows, Version last) {
 // --- Requests and waits --------------------------------------------------------------------------
 
 void Committer::Request::begin() {
+  Committer& committer = committer_;
+  bool wake = false;
   {
-    const std::lock_guard lock(committer_.mutex_);
-    if (committer_.failed_) {
-      error_ = committer_.failed_;
-    } else if (!committer_.can_decide_at_once(batch_)) {
-      give_up_at_ = MonotonicTime::now() + committer_.limits_.busy_timeout;
-      committer_.queue_.push(*this);
-      committer_.work_.notify_one();
-      return;
-    } else if (!committer_.complete_when_decided(*this)) {
+    const std::lock_guard lock(committer.mutex_);
+    if (committer.failed_) {
+      error_ = committer.failed_;
+    } else if (!committer.can_decide_at_once(batch_)) {
+      give_up_at_ = MonotonicTime::now() + committer.limits_.busy_timeout;
+      committer.queue_.push(*this);
+      ++committer.arrived_;
+      wake = std::exchange(committer.asleep_, false);
+      if (!wake) {
+        return;
+      }
+    } else if (!committer.complete_when_decided(*this)) {
       return;
     }
+  }
+  if (wake) {
+    // Without the lock, which the thread that wakes up wants. The request may be gone by now; the
+    // committer is not, as long as a task uses it.
+    committer.work_.notify_one();
+    return;
   }
   complete();
 }
@@ -152,8 +175,8 @@ void Committer::complete(const Waiters& waiters, const std::exception_ptr& error
 Committer::Applied Committer::applied(std::string_view key) {
   const std::lock_guard lock(mutex_);
   for (const Rows* rows : {&gathering_, &writing_}) {
-    if (const auto found = rows->find(key); found != rows->end()) {
-      return {true, entry_of(key, found->second)};
+    if (const Known* known = find_row(*rows, key)) {
+      return {true, entry_of(key, *known)};
     }
   }
   return {};
@@ -188,8 +211,8 @@ bool Committer::gathered_enough() const noexcept {
 
 const Known* Committer::find(std::string_view key) {
   for (const Rows* rows : {&gathering_, &writing_}) {
-    if (const auto found = rows->find(key); found != rows->end()) {
-      return &found->second;
+    if (const Known* known = find_row(*rows, key)) {
+      return known;
     }
   }
   return known_.find(key);
@@ -221,6 +244,7 @@ CommitOutcome Committer::decide(Batch& batch) {
     return refusal(*broken, entry_of(broken->key, *find(broken->key)));
   }
   gather(std::move(batch).take_writes());
+  ++arrived_;
   return Committed{last_};
 }
 
@@ -232,7 +256,9 @@ void Committer::gather(std::vector<Batch::Write> writes) {
   ++gathering_batches_;
   for (Batch::Write& write : writes) {
     gathering_bytes_ += write.key.size() + (write.value ? write.value->size() : 0);
-    gathering_.insert_or_assign(std::move(write.key), Known{std::move(write.value), last_});
+    // The end is where keys go that are made in their order; elsewhere it is no worse a hint.
+    gathering_.insert_or_assign(gathering_.end(), std::move(write.key),
+                                Known{std::move(write.value), last_});
   }
 }
 
@@ -281,7 +307,7 @@ Committer::~Committer() {
 void Committer::run() {
   Lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    wait_for_work(lock);
     if (queue_.empty()) {
       return;
     }
@@ -290,6 +316,56 @@ void Committer::run() {
       end_turn(lock);
     }
   }
+}
+
+void Committer::wait_for_work(Lock& lock) {
+  const auto is_work = [&] { return closing_ || !queue_.empty(); };
+  if (!is_work()) {
+    // Whoever was just answered often has more to say, and would have to wake this thread.
+    lock.unlock();
+    wait_for_arrivals(arrived_.load() + 1, kSpinBeforeSleep);
+    lock.lock();
+  }
+  while (!is_work()) {
+    asleep_ = true;
+    work_.wait(lock);
+  }
+  asleep_ = false;
+}
+
+/// Spins until `arrived_` is so far, or nothing has come for `quiet_max`.
+void Committer::wait_for_arrivals(std::uint64_t until, Duration quiet_max) const noexcept {
+  std::uint64_t seen = arrived_.load(std::memory_order_relaxed);
+  TimePoint last_arrival = MonotonicTime::now();
+  while (seen < until) {
+    for (int i = 0; i < 32; ++i) {
+      pause_cpu();
+    }
+    const std::uint64_t arrived = arrived_.load(std::memory_order_relaxed);
+    const TimePoint now = MonotonicTime::now();
+    if (arrived != seen) {
+      seen = arrived;
+      last_arrival = now;
+    } else if (now - last_arrival > quiet_max) {
+      return;
+    }
+  }
+}
+
+/// A group should be worth its sync. Those who were answered a moment ago are about to come back,
+/// and would miss a group that left with the first of them.
+void Committer::let_a_group_gather(Lock& lock) {
+  const std::uint64_t here = gathering_batches_ + (queue_.empty() ? 0 : 1);
+  const auto worth = static_cast<std::uint64_t>(
+      cost_.of_key.count() == 0 ? 0 : kWorthOfSync * cost_.of_sync / cost_.of_key);
+  const std::uint64_t expected = std::min<std::uint64_t>(answered_, worth);
+  if (here >= expected) {
+    return;
+  }
+  const std::uint64_t until = arrived_.load() + (expected - here);
+  lock.unlock();
+  wait_for_arrivals(until, kQuietMax);
+  lock.lock();
 }
 
 bool Committer::take_turn(Lock& lock) {
@@ -356,6 +432,7 @@ void Committer::write_all_there_is(Lock& lock) {
   while (!failed_ && (!queue_.empty() || !gathering_.empty())) {
     const bool last_of_turn = yielding_;
     if (!last_of_turn) {
+      let_a_group_gather(lock);
       decide_queued(lock);
     }
     if (!gathering_.empty()) {
@@ -415,19 +492,27 @@ void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {
   if (wanted.empty()) {
     return;
   }
-  std::vector<std::pair<std::string, Known>> fetched;
   lock.unlock();
+  // Nobody else looks at what is known as long as `deciding_` is set.
   for (const auto& [request, key] : wanted) {
     try {
-      std::optional<Entry> entry = backend_.read(key);
-      fetched.emplace_back(key, entry ? Known{std::move(entry->value), entry->version} : Known{});
+      if (known_.find(key) == nullptr) {
+        learn(key, backend_.read(key));
+      }
     } catch (...) {
       request->error_ = std::current_exception();
     }
   }
   lock.lock();
-  for (auto& [key, known] : fetched) {
-    known_.add(std::move(key), std::move(known));
+}
+
+void Committer::learn(std::string_view key, Backend::Found found) {
+  if (found.entry) {
+    known_.add(std::string(key), {std::move(found.entry->value), found.entry->version});
+  } else if (found.next_known) {
+    known_.add_gap(std::string(key), std::move(found.next));
+  } else {
+    known_.add(std::string(key), {});
   }
 }
 
@@ -441,8 +526,9 @@ void Committer::write_gathered(Lock& lock) {
   std::exception_ptr not_written;
   std::exception_ptr unknown;
   std::exception_ptr corrupt;
+  const Group group = group_of(writing_, writing_last_);
   try {
-    backend_.write(group_of(writing_, writing_last_));
+    cost_ = backend_.write(group);
   } catch (const StoreBusy&) {
     not_written = std::current_exception();
   } catch (const StoreFull&) {
@@ -465,28 +551,25 @@ void Committer::write_gathered(Lock& lock) {
          std::make_exception_ptr(
              StoreFailed(text + ": nothing more is taken or told. Open the store again")));
   } else {
-    wrote(lock);
+    wrote(lock, group);
   }
 }
 
-void Committer::wrote(Lock& lock) {
+void Committer::wrote(Lock& lock, const Group& group) {
   durable_ = writing_last_;
-  std::vector<std::string> changed;
-  if (!watches_.empty()) {
-    changed.reserve(writing_.size());
-    for (const auto& [key, known] : writing_) {
-      changed.push_back(key);
-    }
-  }
-  known_.add(std::exchange(writing_, {}));
-  known_.trim();
   const Waiters waiters = std::exchange(for_writing_, {});
+  answered_ = waiters.requests.size();
   lock.unlock();
   complete(waiters, nullptr);
-  for (const std::string& key : changed) {
-    watches_.notify(key);
+  backend_.announce(group);
+  if (!watches_.empty()) {
+    for (const Change& change : group.changes) {
+      watches_.notify(change.key);
+    }
   }
   lock.lock();
+  known_.add(std::exchange(writing_, {}));
+  known_.trim();
 }
 
 void Committer::lose(Lock& lock, const std::exception_ptr& why) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,9 @@
 namespace holdfast::detail {
 
 struct CommitterLimits {
-  /// A group takes no more batches once it has this many bytes, keys or batches. Two groups are in memory at
-  /// a time, the one on its way to the disk and the one that gathers; whoever comes then waits.
+  /// A group takes no more batches once it has this many bytes, keys or batches. Two groups are in
+  /// memory at a time, the one on its way to the disk and the one that gathers; whoever comes then
+  /// waits.
   std::size_t group_bytes_max = std::size_t{8} << 20;
   std::size_t group_keys_max = 16'384;
   std::size_t group_batches_max = 65'536;
@@ -138,6 +140,9 @@ class Committer {
 
   // The committer's thread.
   void run();
+  void wait_for_work(Lock& lock);
+  void wait_for_arrivals(std::uint64_t until, Duration quiet_max) const noexcept;
+  void let_a_group_gather(Lock& lock);
   [[nodiscard]] bool take_turn(Lock& lock);
   void write_all_there_is(Lock& lock);
   void end_turn(Lock& lock);
@@ -145,8 +150,9 @@ class Committer {
   void decide_queued(Lock& lock);
   [[nodiscard]] std::vector<Request*> take_queued();
   void fetch(Lock& lock, const std::vector<Request*>& requests);
+  void learn(std::string_view key, Backend::Found found);
   void write_gathered(Lock& lock);
-  void wrote(Lock& lock);
+  void wrote(Lock& lock, const Group& group);
   void lose(Lock& lock, const std::exception_ptr& why);
   void fail(Lock& lock, const std::exception_ptr& of_writing, const std::exception_ptr& of_rest);
 
@@ -172,7 +178,9 @@ class Committer {
   std::mutex mutex_;
   std::condition_variable work_;
   bool closing_ = false;
+  bool asleep_ = false;  // The committer's thread, and nobody has woken it yet.
   std::exception_ptr failed_;
+  std::atomic<std::uint64_t> arrived_ = 0;  // Batches so far, for those who spin.
 
   Queue queue_;
   bool deciding_ = false;  // Some were taken from the queue, and come before all others.
@@ -192,6 +200,8 @@ class Committer {
   Waiters for_writing_;
   KnownRows known_;  // What the disk has, as far as it is known in this turn.
   std::vector<Lost> lost_;
+  Backend::Cost cost_;
+  std::size_t answered_ = 0;  // Callers whose batches were in the last group.
 
   std::thread thread_;
 };

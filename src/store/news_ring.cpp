@@ -170,7 +170,7 @@ std::optional<Neighbours::News> NewsRing::read(std::uint64_t& position,
   if (position == from) {
     return std::nullopt;
   }
-  const Neighbours::News missed{.anything = true, .keys = {}};
+  Neighbours::News missed{.anything = true, .keys = {}};
   if (position - from > kBytes) {
     return missed;
   }

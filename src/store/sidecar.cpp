@@ -47,7 +47,7 @@ constexpr Duration kNewsNapMax = 500ms;
 constexpr Duration kOpenPoll = 1ms;
 constexpr Duration kOpenPatience = 10s;
 
-/// Beginning of the file. What comes before `layout` is for ever.
+/// Beginning of the file, the same in every layout.
 struct FileHead {
   std::array<char, 8> magic;
   std::uint32_t layout;
@@ -62,7 +62,7 @@ struct Mark {
 };
 
 constexpr std::uint64_t check_of(std::uint64_t number) noexcept {
-  return std::rotl((number ^ 0x6d61726b'686f6c64U) * 0x9ddfea08'eb382d69U, 29);
+  return std::rotl((number ^ 0x6d61726b'686f6c64U) * 0x9e3779b9'7f4a7c15U, 29);
 }
 
 /// A word to sleep on, until somebody rings.
@@ -74,6 +74,7 @@ struct alignas(64) BellWord {
 struct alignas(64) Counters {
   NewsRing::Positions news;
   std::uint64_t last_id;
+  std::uint64_t last_place;
 };
 
 Duration nap_length(TimePoint until, Duration nap_max) noexcept {
@@ -82,15 +83,23 @@ Duration nap_length(TimePoint until, Duration nap_max) noexcept {
   return until <= now ? Duration::zero() : std::min(until - now, nap_max);
 }
 
-// Not FUTEX_PRIVATE: the kernel knows a shared word by its place in the file.
-void futex_wait(std::uint32_t& word, std::uint32_t seen, Duration at_most) noexcept {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
-  const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (at_most - seconds).count()};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+// Not FUTEX_PRIVATE: the kernel knows a shared word by its place in the file. A sleeper is woken
+// for any of its bits.
+constexpr std::uint32_t kAllBits = ~std::uint32_t{0};
+
+void futex_wait(std::uint32_t& word, std::uint32_t seen, Duration at_most,
+                std::uint32_t bits) noexcept {
+  // With bits the kernel takes a moment of CLOCK_MONOTONIC instead of a length.
+  timespec until{};
+  ::clock_gettime(CLOCK_MONOTONIC, &until);
+  const Duration moment = std::chrono::seconds(until.tv_sec) + Duration(until.tv_nsec) + at_most;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(moment);
+  until = {.tv_sec = seconds.count(), .tv_nsec = (moment - seconds).count()};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &until, nullptr, bits);
 }
 
-void futex_wake_all(std::uint32_t& word) noexcept {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void futex_wake_all(std::uint32_t& word, std::uint32_t bits) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, bits);
 }
 
 int open_or_create(const std::filesystem::path& path) noexcept {
@@ -130,21 +139,33 @@ class CountedWaiter {
 
 }  // namespace
 
-/// Bytes of the file to lock; what is in them does not matter.
-enum class Sidecar::LockByte : std::uint8_t {
-  kTurn,      ///< Held by who has the turn.
-  kNext,      ///< Held by the one who waits for it; the others wait for this one.
-  kAttached,  ///< Shared by all who have the file open; alone, by who resets it.
-  kOpening,   ///< Held while opening, so that nobody attaches to a half-made file.
-};
+enum class Sidecar::Bell : std::uint8_t { kTurn, kNews };
 
-enum class Sidecar::Bell : std::uint8_t { kTurn, kNext, kNews };
+/// Bytes of the file to lock; what is in them, or whether there are any, does not matter.
+///
+/// The line is made of bytes, too. Who has to wait takes a number, which only has to differ from
+/// those of the others, and locks the byte of that number. So the kernel knows who is in line, the
+/// dead are not, and one call tells whether somebody stands before a given place.
+struct Sidecar::Bytes {
+  off_t begin;
+  off_t length;
+
+  static constexpr Bytes turn() { return {0, 1}; }      ///< Of who has the turn.
+  static constexpr Bytes attached() { return {1, 1}; }  ///< Shared by all; alone, of who resets.
+  static constexpr Bytes opening() { return {2, 1}; }   ///< Nobody attaches to a half-made file.
+
+  static constexpr off_t kLine = 4096;
+  static constexpr std::uint64_t kPlaces = std::uint64_t{1} << 48;
+  static constexpr Bytes line() { return {kLine, 0}; }  ///< Length 0: without an end.
+  static constexpr Bytes place(off_t at) { return {at, 1}; }
+  static constexpr Bytes before(off_t at) { return {kLine, at - kLine}; }
+};
 
 /// The mapped part of the file.
 struct Sidecar::Page {
   FileHead head;
   std::array<Mark, 2> marks;
-  std::array<BellWord, 3> bells;
+  std::array<BellWord, 2> bells;
   Counters counters;
   alignas(kPageBytes) std::array<std::uint64_t, NewsRing::kWords> ring;
 
@@ -207,21 +228,22 @@ std::unique_ptr<Sidecar::Page, Sidecar::Unmap> Sidecar::attach() {
   }
   wait_to_open();
   inspect();
-  const bool alone = try_lock(LockByte::kAttached, F_WRLCK);
-  allocate();
+  const bool alone = try_lock(Bytes::attached(), F_WRLCK);
+  allocate(alone);
   auto page = map();
   if (alone) {
     page->reset();
   }
-  const bool attached = try_lock(LockByte::kAttached, F_RDLCK);
-  HOLDFAST_CHECK(attached, "only who is opening may have the file alone");
-  unlock(LockByte::kOpening);
+  if (!try_lock(Bytes::attached(), F_RDLCK)) {
+    throw StoreBusy(quoted(path_) + " is locked by a program that is not Holdfast: end that one");
+  }
+  unlock(Bytes::opening());
   return page;
 }
 
 void Sidecar::wait_to_open() {
   const TimePoint until = MonotonicTime::now() + kOpenPatience;
-  while (!try_lock(LockByte::kOpening, F_WRLCK)) {
+  while (!try_lock(Bytes::opening(), F_WRLCK)) {
     if (MonotonicTime::now() >= until) {
       throw StoreBusy(quoted(path_) +
                       " is being opened by another process that does not get ahead: see whether "
@@ -264,15 +286,21 @@ void Sidecar::inspect() {
 }
 
 /// A mapped page without a block on the disk would be a fatal signal as soon as the disk is full.
-void Sidecar::allocate() {
+void Sidecar::allocate(bool alone) {
   struct stat info{};
   if (::fstat(file_.fd(), &info) != 0) {
     fail("cannot be examined", errno);
   }
+  const bool long_enough = info.st_size >= static_cast<off_t>(kMappedBytes);
+  if (!alone) {
+    // Where blocks cannot be allocated they are written instead, which is for one who is alone.
+    if (!long_enough) {
+      throw StoreBusy(quoted(path_) + " was shortened while in use: end all that use it");
+    }
+    return;
+  }
   constexpr std::size_t kBlockBytes = 512;
-  const bool complete = info.st_size >= static_cast<off_t>(kMappedBytes) &&
-                        info.st_blocks >= static_cast<blkcnt_t>(kMappedBytes / kBlockBytes);
-  if (complete) {
+  if (long_enough && info.st_blocks >= static_cast<blkcnt_t>(kMappedBytes / kBlockBytes)) {
     return;
   }
   if (const int error = allocate_blocks(file_.fd(), 0, kMappedBytes); error != 0) {
@@ -325,12 +353,17 @@ void Sidecar::fail(std::string_view what, int error) const {
 // Locks. Those of an open file description: they part two objects of one process, too, and the
 // kernel frees them when the file is closed, however that comes about.
 
-bool Sidecar::try_lock(LockByte byte, short type) {
+struct flock Sidecar::lock_of(Bytes bytes, short type) noexcept {
   struct flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(byte);
-  lock.l_len = 1;
+  lock.l_start = bytes.begin;
+  lock.l_len = bytes.length;
+  return lock;
+}
+
+bool Sidecar::try_lock(Bytes bytes, short type) {
+  struct flock lock = lock_of(bytes, type);
   while (::fcntl(file_.fd(), F_OFD_SETLK, &lock) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
       return false;
@@ -342,30 +375,28 @@ bool Sidecar::try_lock(LockByte byte, short type) {
   return true;
 }
 
-void Sidecar::unlock(LockByte byte) noexcept {
-  struct flock lock{};
-  lock.l_type = F_UNLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(byte);
-  lock.l_len = 1;
+void Sidecar::unlock(Bytes bytes) noexcept {
+  struct flock lock = lock_of(bytes, F_UNLCK);
   const int result = ::fcntl(file_.fd(), F_OFD_SETLK, &lock);
-  HOLDFAST_CHECK(result == 0, "one byte that is locked can be unlocked");
+  HOLDFAST_CHECK(result == 0, "what is locked can be unlocked");
 }
 
-bool Sidecar::held_by_other(LockByte byte) const noexcept {
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(byte);
-  lock.l_len = 1;
-  return ::fcntl(file_.fd(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+/// Where a lock begins, any one, that somebody else has on some of the bytes.
+std::optional<off_t> Sidecar::held_by_other(Bytes bytes) const noexcept {
+  struct flock lock = lock_of(bytes, F_WRLCK);
+  if (::fcntl(file_.fd(), F_OFD_GETLK, &lock) != 0) {
+    return bytes.begin;  // Unknown: to be careful costs time only.
+  }
+  return lock.l_type == F_UNLCK ? std::nullopt : std::optional(lock.l_start);
 }
 
 // Waiting.
 
-/// True as soon as `ready` says so, which is asked again at each ring of the bell.
+/// True as soon as `ready` says so, which is asked again at each ring of the bell for one of
+/// `bits`.
 template <class Ready>
-bool Sidecar::wait_for(Bell bell, TimePoint until, Duration nap_max, Ready ready) {
+bool Sidecar::wait_for(Bell bell, std::uint32_t bits, TimePoint until, Ready ready) {
+  const Duration nap_max = bell == Bell::kTurn ? kTurnNapMax : kNewsNapMax;
   BellWord& word = page_->bell(bell);
   // Counted, then looked at, then asked: who makes it ready after that sees the waiter, or the
   // waiter sees that the bell has rung.
@@ -382,75 +413,101 @@ bool Sidecar::wait_for(Bell bell, TimePoint until, Duration nap_max, Ready ready
     if (nap == Duration::zero()) {
       return false;
     }
-    futex_wait(word.rings, rings, nap);
-  }
-}
-
-void Sidecar::ring_bell(Bell bell) noexcept {
-  BellWord& word = page_->bell(bell);
-  Shared32(word.rings).fetch_add(1);
-  if (Shared32(word.waiters).load() != 0) {
-    futex_wake_all(word.rings);
+    futex_wait(word.rings, rings, nap, bits);
   }
 }
 
 void Sidecar::interrupt() noexcept {
   interrupted_.store(true);
-  // Unlike `ring_bell` whatever the count says: it may be damaged, and this is for certain.
+  // Whatever the count of waiters says: it may be damaged, and this is for certain.
   for (BellWord& word : page_->bells) {
     Shared32(word.rings).fetch_add(1);
-    futex_wake_all(word.rings);
+    futex_wake_all(word.rings, kAllBits);
   }
 }
 
 // The turn.
 
-/// Lets the next one in line move up, however the wait for the turn ended.
+/// A place in line, given up when the wait for the turn ended, however it did.
 class Sidecar::PlaceInLine {
  public:
-  explicit PlaceInLine(Sidecar& sidecar) noexcept : sidecar_(sidecar) {}
+  explicit PlaceInLine(Sidecar& sidecar)
+      : sidecar_(sidecar),
+        at_(at(Shared64(sidecar.page_->counters.last_place).fetch_add(1))),
+        taken_(sidecar.try_lock(Bytes::place(at_), F_WRLCK)) {}
   PlaceInLine(const PlaceInLine&) = delete;
   PlaceInLine& operator=(const PlaceInLine&) = delete;
   ~PlaceInLine() {
-    sidecar_.unlock(LockByte::kNext);
-    sidecar_.ring_bell(Bell::kNext);
+    if (taken_) {
+      sidecar_.unlock(Bytes::place(at_));
+    }
+    if (!sidecar_.has_turn_) {
+      sidecar_.call_next();  // It may have been called itself.
+    }
+  }
+
+  [[nodiscard]] bool is_first() {
+    // Somebody else has it only if numbers are damaged, or a stranger locks the file.
+    taken_ = taken_ || sidecar_.try_lock(Bytes::place(at_), F_WRLCK);
+    return taken_ && !sidecar_.held_by_other(Bytes::before(at_));
+  }
+  [[nodiscard]] std::uint32_t bit() const noexcept { return bit_of(at_); }
+
+  [[nodiscard]] static std::uint32_t bit_of(off_t place) noexcept {
+    return std::uint32_t{1} << (static_cast<std::uint64_t>(place) % 32);
   }
 
  private:
-  Sidecar& sidecar_;
-};
+  [[nodiscard]] static off_t at(std::uint64_t number) noexcept {
+    return Bytes::kLine + 1 + static_cast<off_t>(number % Bytes::kPlaces);
+  }
 
-bool Sidecar::wait_to_lock(LockByte byte, Bell bell, TimePoint until) {
-  return wait_for(bell, until, kTurnNapMax, [&] { return try_lock(byte, F_WRLCK); });
-}
+  Sidecar& sidecar_;
+  off_t at_;
+  bool taken_;
+};
 
 bool Sidecar::take_turn(TimePoint until) {
   HOLDFAST_CHECK(!has_turn_, "one turn at a time");
   if (interrupted_.load()) {
     return false;
   }
-  // Who waits has the next byte, so nobody is overtaken here; one who comes between the two calls
-  // was not there yet. Taking the next byte for a moment would do as well, for one call more.
-  if (!held_by_other(LockByte::kNext) && try_lock(LockByte::kTurn, F_WRLCK)) {
+  // With nobody in line nobody is overtaken; one who comes between the two calls was not there yet.
+  if (!held_by_other(Bytes::line()) && try_lock(Bytes::turn(), F_WRLCK)) {
     has_turn_ = true;
     return true;
   }
-  if (!wait_to_lock(LockByte::kNext, Bell::kNext, until)) {
-    return false;
-  }
-  const PlaceInLine place(*this);
-  has_turn_ = wait_to_lock(LockByte::kTurn, Bell::kTurn, until);
+  PlaceInLine place(*this);
+  has_turn_ = wait_for(Bell::kTurn, place.bit(), until,
+                       [&] { return place.is_first() && try_lock(Bytes::turn(), F_WRLCK); });
   return has_turn_;
 }
 
 void Sidecar::end_turn() noexcept {
   HOLDFAST_CHECK(has_turn_, "only a turn that was taken can end");
   has_turn_ = false;
-  unlock(LockByte::kTurn);
-  ring_bell(Bell::kTurn);
+  unlock(Bytes::turn());
+  call_next();
 }
 
-bool Sidecar::turn_wanted() noexcept { return held_by_other(LockByte::kNext); }
+bool Sidecar::turn_wanted() noexcept { return held_by_other(Bytes::line()).has_value(); }
+
+/// Wakes the first in line only: the others would go back to sleep, at some cost for all.
+void Sidecar::call_next() noexcept {
+  BellWord& word = page_->bell(Bell::kTurn);
+  Shared32(word.rings).fetch_add(1);
+  if (Shared32(word.waiters).load() == 0) {
+    return;
+  }
+  std::uint32_t bits = kAllBits;
+  // The kernel names any one in line, so ask for one before that one, until there is none.
+  auto found = held_by_other(Bytes::line());
+  while (found && *found > Bytes::kLine) {
+    bits = PlaceInLine::bit_of(*found);
+    found = held_by_other(Bytes::before(*found));
+  }
+  futex_wake_all(word.rings, bits);
+}
 
 // The news.
 
@@ -458,16 +515,20 @@ void Sidecar::publish(std::span<const std::string_view> keys) noexcept {
   HOLDFAST_CHECK(has_turn_, "news are published during a turn");
   // One who attaches after this look misses nothing, though it finds nothing in the ring: it reads
   // the store after it attached, so after the commit that this is about.
-  if (keys.empty() || !held_by_other(LockByte::kAttached)) {
+  if (keys.empty() || !held_by_other(Bytes::attached())) {
     return;
   }
   news_.write(id_, keys);
-  ring_bell(Bell::kNews);
+  BellWord& word = page_->bell(Bell::kNews);
+  Shared32(word.rings).fetch_add(1);
+  if (Shared32(word.waiters).load() != 0) {
+    futex_wake_all(word.rings, kAllBits);
+  }
 }
 
 std::optional<Neighbours::News> Sidecar::wait_for_news(TimePoint until) {
   std::optional<News> news;
-  const bool found = wait_for(Bell::kNews, until, kNewsNapMax, [&] {
+  const bool found = wait_for(Bell::kNews, kAllBits, until, [&] {
     news = news_.read(position_, id_);
     return news.has_value();
   });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -70,23 +72,23 @@ class Sidecar final : public Neighbours {
     int fd_;
   };
   class PlaceInLine;
-  enum class LockByte : std::uint8_t;
+  struct Bytes;
   enum class Bell : std::uint8_t;
 
   [[nodiscard]] std::unique_ptr<Page, Unmap> attach();
   void wait_to_open();
   void inspect();
-  void allocate();
+  void allocate(bool alone);
   [[nodiscard]] std::unique_ptr<Page, Unmap> map();
 
-  [[nodiscard]] bool try_lock(LockByte byte, short type);
-  void unlock(LockByte byte) noexcept;
-  [[nodiscard]] bool held_by_other(LockByte byte) const noexcept;
-  [[nodiscard]] bool wait_to_lock(LockByte byte, Bell bell, TimePoint until);
+  [[nodiscard]] static struct flock lock_of(Bytes bytes, short type) noexcept;
+  [[nodiscard]] bool try_lock(Bytes bytes, short type);
+  void unlock(Bytes bytes) noexcept;
+  [[nodiscard]] std::optional<off_t> held_by_other(Bytes bytes) const noexcept;
 
   template <class Ready>
-  [[nodiscard]] bool wait_for(Bell bell, TimePoint until, Duration nap_max, Ready ready);
-  void ring_bell(Bell bell) noexcept;
+  [[nodiscard]] bool wait_for(Bell bell, std::uint32_t bits, TimePoint until, Ready ready);
+  void call_next() noexcept;
 
   [[noreturn]] void fail(std::string_view what, int error) const;
 

@@ -29,11 +29,6 @@ constexpr Duration kSweepInterval = std::chrono::seconds(1);
 
 constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
-Entry entry_at(std::string_view key, const Statement& statement) {
-  return {std::string(key), std::string(statement.bytes(1)),
-          static_cast<Version>(statement.number(0))};
-}
-
 class EndTurnAfterUse {
  public:
   explicit EndTurnAfterUse(Neighbours& neighbours) noexcept : neighbours_(neighbours) {}
@@ -54,8 +49,8 @@ int note_wal_pages(void* pages, sqlite3* /*connection*/, const char* /*database*
 
 SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
     : connection(std::move(made)),
-      data_version(*connection, "PRAGMA data_version"),
-      get(*connection, "SELECT version, value FROM entries WHERE key = ?1"),
+      get_or_next(*connection,
+                  "SELECT key, version, value FROM entries WHERE key >= ?1 ORDER BY key LIMIT 1"),
       begin(*connection, "BEGIN IMMEDIATE"),
       commit(*connection, "COMMIT"),
       put(*connection,
@@ -152,12 +147,11 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     return std::nullopt;
   }
   try {
-    std::int64_t data_version = 0;
-    {
-      const ResetAfterUse reset(writer_.data_version);
-      static_cast<void>(writer_.data_version.step());
-      data_version = writer_.data_version.number(0);
-    }
+    begin_transaction();
+    std::uint32_t data_version = 0;
+    writer_.connection->check(sqlite3_file_control(writer_.connection->handle(), "main",
+                                                   SQLITE_FCNTL_DATA_VERSION, &data_version),
+                              "asking whether others wrote");
     const bool others_wrote = data_version != std::exchange(seen_data_version_, data_version);
     if (others_wrote) {
       others_wrote_ = true;
@@ -173,26 +167,32 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
   }
 }
 
-std::optional<Entry> SqliteBackend::read(std::string_view key) {
-  // In the transaction that will write: each read on its own would have to lock and unlock.
+Backend::Found SqliteBackend::read(std::string_view key) {
   begin_transaction();
-  const ResetAfterUse reset(writer_.get);
-  if (!writer_.get.bind(1, key).step()) {
-    return std::nullopt;
+  Statement& row = writer_.get_or_next;
+  const ResetAfterUse reset(row);
+  if (!row.bind(1, key).step()) {
+    return {.entry = {}, .next = {}, .next_known = true};
   }
-  return entry_at(key, writer_.get);
+  if (row.bytes(0) != key) {
+    return {.entry = {}, .next = std::string(row.bytes(0)), .next_known = true};
+  }
+  return {.entry = Entry{std::string(key), std::string(row.bytes(2)),
+                         static_cast<Version>(row.number(1))},
+          .next = {}};
 }
 
-void SqliteBackend::write(const Group& group) {
+Backend::Cost SqliteBackend::write(const Group& group) {
   rethrow_failure();
   State state;
+  Cost cost;
   try {
     begin_transaction();
     state = {.sequence = static_cast<std::int64_t>(group.last),
              .ceiling = raises_ceiling() ? static_cast<std::int64_t>(group.last) + kVersionBlock
                                          : state_.ceiling,
              .time = marked(time_, clock_->now())};
-    write_in_transaction(group, state);
+    cost = write_in_transaction(group, state);
   } catch (const StoreFailed&) {
     failure_ = std::current_exception();
     throw;
@@ -200,6 +200,10 @@ void SqliteBackend::write(const Group& group) {
   first_write_ = false;
   state_ = state;
   own_sequence_ = state.sequence;
+  return cost;
+}
+
+void SqliteBackend::announce(const Group& group) noexcept {
   if (options_.sync == Sync::kStrict) {
     neighbours_->set_durable_mark(group.last);
   }
@@ -238,8 +242,9 @@ void SqliteBackend::end_turn() noexcept {
   neighbours_->end_turn();
 }
 
-void SqliteBackend::write_in_transaction(const Group& group, const State& state) {
+Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const State& state) {
   try {
+    const TimePoint begin = MonotonicTime::now();
     for (const Change& change : group.changes) {
       if (change.value == nullptr) {
         writer_.erase.bind(1, change.key).run();
@@ -254,7 +259,10 @@ void SqliteBackend::write_in_transaction(const Group& group, const State& state)
         .bind(2, state.ceiling)
         .bind(3, state.time.high_water_ns)
         .run();
+    const TimePoint written = MonotonicTime::now();
     writer_.commit.run();
+    const auto keys = static_cast<std::int64_t>(group.changes.size());
+    return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
   } catch (...) {
     // Some errors have rolled it back already, and then there is nothing to roll back.
     sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);

@@ -37,8 +37,9 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
-  [[nodiscard]] std::optional<Entry> read(std::string_view key) override;
-  void write(const Group& group) override;
+  [[nodiscard]] Found read(std::string_view key) override;
+  Cost write(const Group& group) override;
+  void announce(const Group& group) noexcept override;
   void interrupt() noexcept override { neighbours_->interrupt(); }
 
   [[nodiscard]] std::optional<Entry> get(std::string_view key) override;
@@ -55,8 +56,7 @@ class SqliteBackend final : public Backend {
     explicit Writer(std::unique_ptr<Connection> made);
 
     std::unique_ptr<Connection> connection;
-    Statement data_version;
-    Statement get;
+    Statement get_or_next;
     Statement begin;
     Statement commit;
     Statement put;
@@ -76,7 +76,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] TimeRecord continue_time();
   [[nodiscard]] State read_state();
   void begin_transaction();
-  void write_in_transaction(const Group& group, const State& state);
+  Cost write_in_transaction(const Group& group, const State& state);
   void set_sync(Sync level);
   [[nodiscard]] bool raises_ceiling() const noexcept;
   void rethrow_failure() const;
@@ -96,7 +96,7 @@ class SqliteBackend final : public Backend {
   Writer writer_;
   const TimeRecord time_;  // Of this boot.
   State state_;
-  std::int64_t seen_data_version_ = -1;
+  std::optional<std::uint32_t> seen_data_version_;
   std::optional<Sync> sync_;  // As the connection is set.
   bool first_write_ = true;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
