@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "disk_store.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,13 +12,12 @@ namespace holdfast::detail {
 
 namespace {
 
-/// `page` of the disk with what was applied since on top.
-Page merged(Page page, std::map<std::string, std::optional<Entry>, std::less<>> changes,
-            std::size_t limit) {
-  if (page.more) {
-    // What lies behind the page comes with the next one.
-    changes.erase(changes.upper_bound(page.entries.back().key), changes.end());
-  }
+using Changes = std::map<std::string, std::optional<Entry>, std::less<>>;
+
+/// `page` of the disk with what was applied since on top. Takes from `changes` what lies within it.
+Page merged(Page page, Changes& changes, std::size_t limit) {
+  // What lies behind the page comes with the next one.
+  const auto end = page.more ? changes.upper_bound(page.entries.back().key) : changes.end();
   std::map<std::string, Entry> entries;
   for (Entry& entry : page.entries) {
     if (!changes.contains(entry.key)) {
@@ -24,9 +25,9 @@ Page merged(Page page, std::map<std::string, std::optional<Entry>, std::less<>> 
       entries.emplace(std::move(key), std::move(entry));
     }
   }
-  for (auto& [key, entry] : changes) {
-    if (entry) {
-      entries.emplace(key, *std::move(entry));
+  for (auto change = changes.begin(); change != end; change = changes.erase(change)) {
+    if (change->second) {
+      entries.emplace(change->first, *std::move(change->second));
     }
   }
   Page all{{}, page.more};
@@ -95,8 +96,18 @@ class DiskStore final : public Store {
     }
     auto over = committer_.applied_over(range.prefix, range.after);
     // As many more as may turn out to be erased.
-    Page page = over.disk->scan(range.prefix, range.after, range.limit + over.changes.size());
-    co_return merged(std::move(page), std::move(over.changes), range.limit);
+    const std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+    const std::size_t limit = range.limit + std::min(over.changes.size(), no_limit - range.limit);
+    Page all;
+    do {
+      Page page = over.disk->scan(range.prefix, range.after, limit);
+      if (page.more) {
+        range.after = page.entries.back().key;
+      }
+      all = merged(std::move(page), over.changes, range.limit);
+      // A page that is full by its bytes may have been erased as a whole.
+    } while (all.entries.empty() && all.more);
+    co_return all;
   }
 
   Task<CommitOutcome> do_commit(Batch batch, Wait wait) override {

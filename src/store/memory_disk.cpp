@@ -14,6 +14,9 @@ namespace holdfast {
 
 namespace {
 
+constexpr const char* kCrashed =
+    "the machine of this memory store has crashed; open it again on its disk";
+
 std::exception_ptr power_cut() {
   return std::make_exception_ptr(
       OutcomeUnknown("the machine of a memory store crashed before this was durable"));
@@ -86,7 +89,7 @@ void MemoryDisk::State::check_alive(std::uint64_t generation) const {
 
 void MemoryDisk::State::refuse_the_dead(std::uint64_t generation) const {
   if (generation != generation_) {
-    throw StoreFailed("the machine of this memory store has crashed; open it again on its disk");
+    throw StoreFailed(kCrashed);
   }
 }
 
@@ -333,7 +336,7 @@ void MemoryDisk::State::lose_power() {
     waiter->complete();
   }
   for (const auto& watches : *std::exchange(watches_, std::make_shared<WatchLists>())) {
-    watches->end(power_cut());
+    watches->end(std::make_exception_ptr(StoreFailed(kCrashed)));
   }
 }
 
@@ -346,13 +349,6 @@ void MemoryDisk::State::put_back(const std::string& key, std::optional<Row> row)
   static_cast<void>(replace(key, std::move(value), version));
 }
 
-MemoryDisk::State::News::News(State& state) {
-  const std::lock_guard lock(state.mutex_);
-  watches_ = state.watches_;
-  watched_ = std::any_of(watches_->begin(), watches_->end(),
-                         [](const auto& watches) { return !watches->empty(); });
-}
-
 MemoryDisk::State::News::~News() {
   for (const std::string& key : keys_) {
     for (const auto& watches : *watches_) {
@@ -362,6 +358,11 @@ MemoryDisk::State::News::~News() {
 }
 
 void MemoryDisk::State::News::add(std::string key) {
+  if (!watches_) {
+    watches_ = state_.watches_;
+    watched_ = std::any_of(watches_->begin(), watches_->end(),
+                           [](const auto& watches) { return !watches->empty(); });
+  }
   if (watched_) {
     keys_.push_back(std::move(key));
   }
@@ -381,8 +382,20 @@ void MemoryDisk::State::remove_watches(const std::shared_ptr<detail::WatchList>&
   watches_ = std::move(lists);
 }
 
+bool MemoryDisk::State::Durable::commit() {
+  try {
+    Decision decision = state_.commit(generation_, *std::move(batch_));
+    outcome_ = std::move(decision.outcome);
+    version_ = decision.on_its_way.value_or(0);
+    return decision.on_its_way && !decision_is_enough_;
+  } catch (...) {
+    error_ = std::current_exception();
+    return false;
+  }
+}
+
 void MemoryDisk::State::Durable::begin() {
-  {
+  if (!batch_ || commit()) {
     const std::lock_guard lock(state_.mutex_);
     if (generation_ != state_.generation_) {
       error_ = power_cut();
@@ -397,7 +410,8 @@ void MemoryDisk::State::Durable::begin() {
 void MemoryDisk::State::Durable::stop() noexcept {
   {
     const std::lock_guard lock(state_.mutex_);
-    if (on_stop_ == Stop::kIgnored || std::erase(state_.waiting_, this) == 0) {
+    // A batch that was decided is told of, however long that takes.
+    if (batch_ || std::erase(state_.waiting_, this) == 0) {
       return;
     }
     error_ = std::make_exception_ptr(
@@ -410,6 +424,11 @@ void MemoryDisk::State::Durable::rethrow() const {
   if (error_) {
     std::rethrow_exception(error_);
   }
+}
+
+CommitOutcome MemoryDisk::State::Durable::outcome() {
+  rethrow();
+  return *std::move(outcome_);
 }
 
 }  // namespace holdfast

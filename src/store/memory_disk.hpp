@@ -57,20 +57,32 @@ class MemoryDisk::State {
   /// A wait until a commit is durable.
   class Durable final : public detail::Completion {
    public:
-    enum class Stop : std::uint8_t { kEndsTheWait, kIgnored };
-    Durable(State& state, std::uint64_t generation, Version version, Stop on_stop) noexcept
-        : state_(state), generation_(generation), version_(version), on_stop_(on_stop) {}
+    Durable(State& state, std::uint64_t generation, Version version) noexcept
+        : state_(state), generation_(generation), version_(version) {}
+    /// Commits the batch as it begins, unless the task was stopped before. Does not wait for the
+    /// disk if `decision_is_enough`.
+    Durable(State& state, std::uint64_t generation, Batch batch, bool decision_is_enough) noexcept
+        : state_(state),
+          generation_(generation),
+          batch_(std::move(batch)),
+          decision_is_enough_(decision_is_enough) {}
+    // After it was awaited.
     void rethrow() const;
+    [[nodiscard]] CommitOutcome outcome();
 
    private:
     friend class State;
     void begin() override;
     void stop() noexcept override;
+    /// False: there is nothing to wait for.
+    [[nodiscard]] bool commit();
 
     State& state_;
     std::uint64_t generation_;
-    Version version_;
-    Stop on_stop_;
+    Version version_ = 0;
+    std::optional<Batch> batch_;
+    bool decision_is_enough_ = false;
+    std::optional<CommitOutcome> outcome_;
     std::exception_ptr error_;
   };
 
@@ -90,15 +102,17 @@ class MemoryDisk::State {
   /// Keys that became durable; whoever watches them is told when the lock is free again.
   class News {
    public:
-    explicit News(State& state);
+    explicit News(const State& state) noexcept : state_(state) {}
     News(const News&) = delete;
     News& operator=(const News&) = delete;
     ~News();
+    /// With the lock held, as who watches by then must be told.
     void add(std::string key);
 
    private:
+    const State& state_;
     std::shared_ptr<const WatchLists> watches_;
-    bool watched_;
+    bool watched_ = false;
     std::vector<std::string> keys_;
   };
   struct SyncTimer : Timer {

@@ -55,16 +55,12 @@ class MemoryStore final : public Store {
     co_return state_.scan(generation_, range.prefix, range.after, range.limit, read);
   }
   Task<CommitOutcome> do_commit(Batch batch, Wait wait) override {
-    auto decision = state_.commit(generation_, std::move(batch));
-    if (wait == Wait::kForDisk && decision.on_its_way) {
-      Durable durable(state_, generation_, *decision.on_its_way, Durable::Stop::kIgnored);
-      co_await durable;
-      durable.rethrow();
-    }
-    co_return std::move(decision.outcome);
+    Durable durable(state_, generation_, std::move(batch), wait == Wait::kForDecision);
+    co_await durable;
+    co_return durable.outcome();
   }
   Task<void> do_until_durable(Version version) override {
-    Durable durable(state_, generation_, version, Durable::Stop::kEndsTheWait);
+    Durable durable(state_, generation_, version);
     co_await durable;
     durable.rethrow();
   }

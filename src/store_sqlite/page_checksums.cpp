@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store_sqlite/page_checksums.hpp"
 
+#include <xxhash.h>
+
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -8,10 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
-
-#define XXH_INLINE_ALL  // Needed to build, but not to link: one package less for users.
-#include <xxhash.h>
+#include <utility>
 
 #include <holdfast/error.hpp>
 
@@ -365,7 +364,8 @@ std::unique_ptr<ChecksumVfs> make_vfs(std::string name, sqlite3_vfs* under) {
 
 DatabaseFile* database_of(sqlite3* db) {
   sqlite3_file* file = nullptr;
-  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, static_cast<void*>(&file)) !=
+          SQLITE_OK ||
       file == nullptr || file->pMethods == nullptr || file->pMethods->xRead != read) {
     return nullptr;
   }

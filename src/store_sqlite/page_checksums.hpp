@@ -24,12 +24,15 @@ inline constexpr std::uint32_t kApplicationId = 0x486f6c64;
 /// bytes; a page that does not match fails the read with SQLITE_IOERR_DATA. Thread-safe. The base
 /// stays registered for as long as the name is used. Throws `InvalidArgument` if there is none.
 ///
-/// What is in the WAL or in a journal is not covered: SQLite checks those by itself when it replays
-/// them. Only a database of ours is: an empty file, or one with our application id. Create it with
-/// a page size of `kPageBytes`, SQLITE_FCNTL_RESERVE_BYTES of `kChecksumBytes`, and the application
-/// id set in its very first transaction, before it goes to WAL: what lies between would be taken
-/// for a foreign database. Any other is read and written as it is. Writing a store through another
-/// VFS, as the sqlite3 shell does, leaves pages that no longer match.
+/// The WAL is not covered. After a crash SQLite takes the first frame that does not match for the
+/// end of the WAL and says nothing; and while it is in use, a checkpoint copies a frame that was
+/// damaged, and seals it. Checkpoint often, and know which commit has to be there.
+///
+/// Only a database of ours is covered: an empty file, or one with our application id. Create it
+/// with a page size of `kPageBytes`, SQLITE_FCNTL_RESERVE_BYTES of `kChecksumBytes`, and the
+/// application id set in its very first transaction, before it goes to WAL: what lies between would
+/// be taken for a foreign database. Any other is read and written as it is. Writing a store through
+/// another VFS, as the sqlite3 shell does, leaves pages that no longer match.
 [[nodiscard]] std::string page_checksum_vfs(const std::string& base_vfs);
 
 /// Whether the main database of `db` is taken for a store of ours. It is decided on the first use

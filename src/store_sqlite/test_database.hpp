@@ -48,13 +48,13 @@ class TestDatabase {
   [[nodiscard]] int code() const { return sqlite3_extended_errcode(db_); }
 
   /// As a store has to be created: see `page_checksum_vfs`.
-  int make_store() {
+  int make_store(const std::string& synchronous = "EXTRA") {
     int reserved = detail::kChecksumBytes;
     const int result = sqlite3_file_control(db_, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
     return result != SQLITE_OK
                ? result
-               : run("PRAGMA page_size = 4096; PRAGMA synchronous = EXTRA; BEGIN IMMEDIATE;"
-                     "PRAGMA application_id = " +
+               : run("PRAGMA page_size = 4096; PRAGMA synchronous = " + synchronous +
+                     "; BEGIN IMMEDIATE; PRAGMA application_id = " +
                      std::to_string(detail::kApplicationId) +
                      "; CREATE TABLE entries (key INTEGER PRIMARY KEY, value TEXT); COMMIT;"
                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");

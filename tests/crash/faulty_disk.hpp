@@ -27,7 +27,8 @@ enum class Fault : std::uint8_t {
 /// and delete is an I/O point, numbered from 0; temporary files have none. SQLite's own randomness
 /// does not come from here: see `seed_sqlite`.
 ///
-/// Thread-safe. Connections may share files from several threads. Calls never sleep.
+/// Thread-safe. Connections may share files from several threads. SQLite's sleeps
+/// take a millisecond at most.
 class FaultyDisk {
  public:
   /// Files and their bytes, by name.
