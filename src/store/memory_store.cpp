@@ -19,6 +19,7 @@ class MemoryStore final : public Store {
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
   ~MemoryStore() override {
+    state_.sync_all(generation_);
     state_.remove_watches(watches_);
     watches_->end(std::make_exception_ptr(Closed("the store " + url_ + " was closed")));
   }

@@ -490,6 +490,8 @@ void Sidecar::end_turn() noexcept {
   call_next();
 }
 
+bool Sidecar::alone() const noexcept { return !held_by_other(Bytes::attached()); }
+
 bool Sidecar::turn_wanted() noexcept { return held_by_other(Bytes::line()).has_value(); }
 
 /// Wakes the first in line only: the others would go back to sleep, at some cost for all.
@@ -515,7 +517,7 @@ void Sidecar::publish(std::span<const std::string_view> keys) noexcept {
   HOLDFAST_CHECK(has_turn_, "news are published during a turn");
   // One who attaches after this look misses nothing, though it finds nothing in the ring: it reads
   // the store after it attached, so after the commit that this is about.
-  if (keys.empty() || !held_by_other(Bytes::attached())) {
+  if (keys.empty() || alone()) {
     return;
   }
   news_.write(id_, keys);

@@ -41,6 +41,7 @@ class Sidecar final : public Neighbours {
   [[nodiscard]] bool take_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override;
+  [[nodiscard]] bool alone() const noexcept override;
 
   void publish(std::span<const std::string_view> keys) noexcept override;
   [[nodiscard]] std::optional<News> wait_for_news(TimePoint until) override;

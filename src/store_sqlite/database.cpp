@@ -141,6 +141,9 @@ std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
   refuse_foreign(file.path, connection->query("PRAGMA application_id").value_or(0),
                  connection->query("PRAGMA user_version").value_or(0));
   set_up(*connection);
+  // The switch to WAL deletes a journal. If that were not durable, a power cut could bring the
+  // journal back, and it would undo what went to the database file since.
+  connection->run("PRAGMA synchronous = EXTRA");
   if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
     throw StoreFailed(file.path + ": SQLite does not switch to its write-ahead log here");
   }

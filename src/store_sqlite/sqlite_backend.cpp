@@ -7,16 +7,13 @@
 
 #include <holdfast/store_error.hpp>
 
+#include "log_file.hpp"
 #include "private_file.hpp"
 #include "store/committer.hpp"
 
 namespace holdfast::detail {
 
 namespace {
-
-/// When the log is this long, its pages go to the database file. Long enough that a page which is
-/// written again and again goes there once.
-constexpr int kCheckpointPages = 4'000;
 
 /// How many versions are set aside at a time; and how few may be left, which one group cannot use
 /// up.
@@ -63,10 +60,11 @@ SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
                 "UPDATE state SET sequence = ?1, ceiling = ?2, time_high_water_ns = ?3") {}
 
 SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
-                             std::unique_ptr<Neighbours> neighbours)
+                             std::unique_ptr<Neighbours> neighbours, int checkpoint_pages)
     : file_(std::move(file)),
       url_("sqlite:" + file_.path),
       options_(options),
+      checkpoint_pages_(checkpoint_pages),
       own_clock_(options.clock == nullptr ? std::make_unique<SystemClock>() : nullptr),
       clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
       neighbours_(std::move(neighbours)),
@@ -89,6 +87,9 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
 
 std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
   const EndTurnAfterUse end_turn(take_turn_to_open());
+  if (neighbours_->alone()) {
+    sync_log(file_);
+  }
   return connect_or_create(file_);
 }
 
@@ -159,12 +160,29 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
     // that it had set; nobody gives them again if everyone starts above it.
-    const std::int64_t last = first_write_ ? state_.ceiling : state_.sequence;
+    const std::int64_t last = first_turn_ ? state_.ceiling : state_.sequence;
+    if (first_turn_) {
+      set_versions_aside();
+    }
     return Turn{static_cast<Version>(last), others_wrote};
+  } catch (const StoreFailed&) {
+    failure_ = std::current_exception();
+    end_turn();
+    throw;
   } catch (...) {
-    neighbours_->end_turn();
+    end_turn();
     throw;
   }
+}
+
+/// Durably, and before the first one is given: a batch is told its version before it is on the
+/// disk.
+void SqliteBackend::set_versions_aside() {
+  State state = state_;
+  state.ceiling += kVersionBlock;
+  write_in_transaction({}, state);
+  state_ = state;
+  first_turn_ = false;
 }
 
 Backend::Found SqliteBackend::read(std::string_view key) {
@@ -197,7 +215,6 @@ Backend::Cost SqliteBackend::write(const Group& group) {
     failure_ = std::current_exception();
     throw;
   }
-  first_write_ = false;
   state_ = state;
   own_sequence_ = state.sequence;
   return cost;
@@ -232,7 +249,7 @@ void SqliteBackend::begin_transaction() {
 }
 
 bool SqliteBackend::raises_ceiling() const noexcept {
-  return first_write_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+  return first_turn_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
 }
 
 void SqliteBackend::end_turn() noexcept {
@@ -261,7 +278,7 @@ Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const Stat
         .run();
     const TimePoint written = MonotonicTime::now();
     writer_.commit.run();
-    const auto keys = static_cast<std::int64_t>(group.changes.size());
+    const auto keys = std::max<std::int64_t>(1, std::ssize(group.changes));
     return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
   } catch (...) {
     // Some errors have rolled it back already, and then there is nothing to roll back.
@@ -274,7 +291,7 @@ void SqliteBackend::checkpoint_if_long() {
   if (wal_pages_ < wal_pages_at_checkpoint_) {
     wal_pages_at_checkpoint_ = 0;  // The log has begun anew.
   }
-  if (wal_pages_ - wal_pages_at_checkpoint_ < kCheckpointPages) {
+  if (wal_pages_ - wal_pages_at_checkpoint_ < checkpoint_pages_) {
     return;
   }
   wal_pages_at_checkpoint_ = wal_pages_;

@@ -18,12 +18,14 @@ namespace holdfast {
 namespace detail {
 
 std::unique_ptr<Store> open_sqlite_store(const DatabaseFile& file, const SqliteOptions& options,
-                                         std::unique_ptr<Neighbours> neighbours) {
+                                         std::unique_ptr<Neighbours> neighbours,
+                                         int checkpoint_pages) {
   if (options.busy_timeout < Duration::zero()) {
     throw InvalidArgument("busy_timeout: " + std::to_string(options.busy_timeout.count()) +
                           " ns is negative; give zero or more");
   }
-  auto backend = std::make_unique<SqliteBackend>(file, options, std::move(neighbours));
+  auto backend =
+      std::make_unique<SqliteBackend>(file, options, std::move(neighbours), checkpoint_pages);
   CommitterLimits limits;
   limits.busy_timeout = options.busy_timeout;
   return make_disk_store(std::move(backend), limits);

@@ -121,6 +121,7 @@ struct FaultyDisk::State : sqlite3_vfs {
   bool reads_count = false;
   bool dead = false;
   bool full = false;
+  bool lies = false;
   std::optional<std::uint64_t> dies_at;
   std::vector<Plan> plans;
   std::optional<std::size_t> capacity;
@@ -294,6 +295,9 @@ int FaultyDisk::State::sync(Handle& handle) {
   }
   if (fate == Fate::kDead) {
     return SQLITE_IOERR;
+  }
+  if (lies) {
+    return SQLITE_OK;
   }
   handle.node->file.sync();
   if (find(seen, handle.name) == handle.node.get()) {
@@ -525,6 +529,7 @@ void FaultyDisk::reset(std::uint64_t seed, const Image& files) {
   ++state_->generation;
   state_->forget_plans();
   state_->capacity.reset();
+  state_->lies = false;
   state_->points = 0;
   state_->faults = 0;
   state_->clock_ms = 0;
@@ -576,6 +581,11 @@ void FaultyDisk::free_space() {
   state_->full = false;
 }
 
+void FaultyDisk::ignore_syncs(bool ignore) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->lies = ignore;
+}
+
 void FaultyDisk::crash() {
   const std::scoped_lock lock(state_->mutex);
   std::set<std::string> names;
@@ -602,6 +612,7 @@ void FaultyDisk::crash() {
 void FaultyDisk::kill() {
   const std::scoped_lock lock(state_->mutex);
   state_->renew_locks();
+  state_->forget_plans();
 }
 
 FaultyDisk::Image FaultyDisk::files() const {
