@@ -55,6 +55,12 @@ struct CheckReport {
   std::vector<std::string> faults;  ///< Each says where; none: the store is sound.
 };
 
+/// What `backup` copied.
+struct BackupReport {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;  ///< On disk.
+};
+
 struct StoreStats {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;   ///< On disk, with everything that belongs to the store.
@@ -123,7 +129,7 @@ class Store {
   /// A copy as of one moment, while others read and write. Its versions go on far above those of
   /// the original, so that what was numbered after the backup is never numbered again. `target`
   /// must not exist.
-  [[nodiscard]] virtual Task<void> backup(std::filesystem::path target) = 0;
+  [[nodiscard]] virtual Task<BackupReport> backup(std::filesystem::path target) = 0;
 
  protected:
   struct Range {

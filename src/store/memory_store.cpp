@@ -41,9 +41,9 @@ class MemoryStore final : public Store {
                          .format = 0,
                          .details = {}};
   }
-  [[nodiscard]] Task<void> backup(std::filesystem::path /*target*/) override {
+  [[nodiscard]] Task<BackupReport> backup(std::filesystem::path /*target*/) override {
     throw Unsupported("backup needs a store on a disk, and " + url_ + " is in memory");
-    co_return;
+    co_return BackupReport{};
   }
 
  private:

@@ -341,8 +341,12 @@ void Sidecar::fail(std::string_view what, int error) const {
       throw StoreFailed(text + "; see what the system's log says about the disk");
     case ELOOP:
       throw InvalidArgument(text + "; a symbolic link is not followed: name the file itself");
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      throw NoAccess(text + "; it has to be a place where this user may write");
     default:
-      throw InvalidArgument(text + "; it has to be a place where this user may write");
+      throw InvalidArgument(text);
   }
 }
 

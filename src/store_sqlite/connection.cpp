@@ -67,8 +67,8 @@ void Connection::raise(int code, std::string_view doing) const {
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_AUTH:
-      throw InvalidArgument(text + said + number +
-                            "; check that the file and its folder can be read and written");
+      throw NoAccess(text + said + number +
+                     "; check that the file and its folder can be read and written");
     default:
       break;
   }

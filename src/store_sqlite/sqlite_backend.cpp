@@ -338,6 +338,17 @@ class PinnedReader final : public Backend::Snapshot {
   ReaderPool::Lent reader_;
 };
 
+/// What SQLite found, a line each, to `faults`.
+void add_faults(const std::string& path, std::string_view found, std::vector<std::string>& faults) {
+  while (!found.empty()) {
+    const std::string_view line = found.substr(0, found.find('\n'));
+    found.remove_prefix(std::min(line.size() + 1, found.size()));
+    if (line != "ok" && !line.starts_with("***")) {
+      faults.push_back(path + ": " + std::string(line));
+    }
+  }
+}
+
 std::uint64_t file_bytes(const std::string& path) {
   std::error_code ignored;
   const auto bytes = std::filesystem::file_size(path, ignored);
@@ -359,9 +370,7 @@ CheckReport SqliteBackend::check() {
     const auto connection = connect(file_);
     Statement integrity(*connection, "PRAGMA integrity_check(100)");
     while (integrity.step()) {
-      if (integrity.bytes(0) != "ok") {
-        report.faults.push_back(file_.path + ": " + std::string(integrity.bytes(0)));
-      }
+      add_faults(file_.path, integrity.bytes(0), report.faults);
     }
     Statement entries(*connection,
                       "SELECT count(*), max(version), total(length(value)) FROM entries");
@@ -401,22 +410,42 @@ StoreStats SqliteBackend::stats() {
   line("free pages", connection->query("PRAGMA freelist_count").value_or(0));
   line("page bytes", connection->query("PRAGMA page_size").value_or(0));
   line("log bytes", static_cast<std::int64_t>(file_bytes(file_.path + "-wal")));
+  line("sidecar bytes", static_cast<std::int64_t>(file_bytes(file_.path + "-hold")));
   stats.details.append("SQLite: ").append(sqlite3_libversion()).append("\n");
   return stats;
 }
 
-void SqliteBackend::backup(const std::filesystem::path& target) {
+BackupReport SqliteBackend::backup(const std::filesystem::path& target) {
   namespace fs = std::filesystem;
-  if (fs::exists(fs::symlink_status(target))) {
+  std::error_code error;
+  const auto found = fs::symlink_status(target, error);
+  if (fs::exists(found)) {
     throw InvalidArgument("backup: " + target.string() +
                           " exists; give a path where nothing is yet");
   }
+  if (found.type() == fs::file_type::none) {
+    refuse_path(target, error);
+  }
   const fs::path unfinished = target.string() + ".unfinished";
-  fs::remove(unfinished);
-  create_private_file(unfinished);
-  copy_database(*connect(file_), {unfinished.string(), file_.vfs});
-  fs::rename(unfinished, target);
-  sync_folder_of(target);
+  fs::remove(unfinished, error);
+  if (!create_private_file(unfinished)) {
+    throw InvalidArgument("backup: " + unfinished.string() +
+                          " is in the way, and cannot be removed: " + error.message());
+  }
+  try {
+    BackupReport report;
+    report.entries = copy_database(*connect(file_), {unfinished.string(), file_.vfs});
+    report.bytes = file_bytes(unfinished.string());
+    fs::rename(unfinished, target);
+    sync_folder_of(target);
+    return report;
+  } catch (const fs::filesystem_error& failure) {
+    fs::remove(unfinished, error);
+    throw StoreFailed("backup: " + std::string(failure.what()));
+  } catch (...) {
+    fs::remove(unfinished, error);
+    throw;
+  }
 }
 
 // --- News ----------------------------------------------------------------------------------------

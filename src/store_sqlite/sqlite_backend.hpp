@@ -47,7 +47,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] StoreTime time() override;
   [[nodiscard]] CheckReport check() override;
   [[nodiscard]] StoreStats stats() override;
-  void backup(const std::filesystem::path& target) override;
+  [[nodiscard]] BackupReport backup(const std::filesystem::path& target) override;
   void listen(OnNews on_news) override;
 
  private:

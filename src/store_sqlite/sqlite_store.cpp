@@ -45,11 +45,30 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
     throw InvalidArgument("the path of an SQLite store is empty; give the path of a file");
   }
   std::error_code error;
-  std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  // Absolute first: of a relative path that leads nowhere yet the other would leave it so.
+  std::filesystem::path found = std::filesystem::absolute(path, error);
+  if (!error) {
+    found = std::filesystem::weakly_canonical(found, error);
+  }
   if (error) {
-    throw InvalidArgument(path.string() + " cannot be used: " + error.message());
+    detail::refuse_path(path, error);
   }
   return found;
+}
+
+void require_store_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error) {
+    detail::refuse_path(path, error);
+  }
+  if (!exists) {
+    throw NoSuchStore("there is no store at " + path.string() + ", and none was to be made");
+  }
+  // As a creation leaves it that was cut off.
+  if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0) {
+    throw NoSuchStore(path.string() + " is empty: no store was made there yet");
+  }
 }
 
 /// Before anything is made beside it: a file that is no store stays alone.
@@ -66,7 +85,10 @@ void refuse_foreign_file(const std::filesystem::path& path) {
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
                                          const SqliteOptions& options) {
   const std::filesystem::path file = resolved(path);
-  if (!detail::create_private_file(file)) {
+  if (!options.create) {
+    require_store_file(file);
+  }
+  if (!options.create || !detail::create_private_file(file)) {
     refuse_foreign_file(file);
   }
   auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
