@@ -89,6 +89,9 @@ class WatchedNeighbours final : public detail::Neighbours {
       sidecar_->end_turn();
     }
   }
+  [[nodiscard]] bool alone() const noexcept override {
+    return sidecar_ != nullptr && sidecar_->alone();
+  }
   [[nodiscard]] bool turn_wanted() noexcept override {
     return sidecar_ != nullptr && sidecar_->turn_wanted();
   }
