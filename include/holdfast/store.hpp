@@ -110,8 +110,9 @@ class Store {
   /// disk fails, or the process, it is lost with all that was built on it. Waits while too much is
   /// on its way to the disk.
   [[nodiscard]] Task<CommitOutcome> apply(Batch batch);
-  /// Returns when commit `version`, and so all before it, is durable. Throws if it is lost:
-  /// `StoreFull`, `StoreBusy` or `OutcomeUnknown`, as its `commit` would have.
+  /// Returns when commit `version` is durable. Throws if it is lost: `StoreFull`, `StoreBusy` or
+  /// `OutcomeUnknown`, as its `commit` would have. What was applied before it is durable as well,
+  /// or was lost with an error of its own, as on a full disk: ask for each that matters.
   [[nodiscard]] Task<void> until_durable(Version version);
 
   /// See `Watch`. It may outlive the store.

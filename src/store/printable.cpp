@@ -23,16 +23,15 @@ void append_escaped(std::string& text, std::string_view bytes) {
 
 }  // namespace
 
-std::string printable(std::string_view bytes) {
-  constexpr std::size_t kMost = 80;
-  constexpr std::size_t kEnd = 20;
+std::string printable(std::string_view bytes, std::size_t bytes_max) {
+  const std::size_t end = bytes_max / 4;
   std::string text = "'";
-  if (bytes.size() <= kMost) {
+  if (bytes.size() <= bytes_max) {
     append_escaped(text, bytes);
   } else {
-    append_escaped(text, bytes.substr(0, kMost - kEnd));
+    append_escaped(text, bytes.substr(0, bytes_max - end));
     text += "...";
-    append_escaped(text, bytes.substr(bytes.size() - kEnd));
+    append_escaped(text, bytes.substr(bytes.size() - end));
   }
   text += '\'';
   return text;

@@ -53,25 +53,46 @@ Task<void> commit_one(Store& store, Ledger& ledger, Batch batch) {
   }
 }
 
-Task<void> apply_some(Store& store, Ledger& ledger, Dice& dice) {
-  std::vector<Ledger::Id> applied;
-  Version last = 0;
-  for (std::uint64_t count = 1 + dice.below(4); count > 0; --count) {
+struct Applied {
+  Ledger::Id id;
+  Version version;
+};
+
+/// Up to `count`, each in the state that those before it made; as many as go well.
+Task<std::vector<Applied>> apply_chain(Store& store, Ledger& ledger, Dice& dice,
+                                       std::uint64_t count) {
+  std::vector<Applied> applied;
+  for (; count > 0; --count) {
     Batch batch = random_writes(dice);
     const Ledger::Id id = ledger.enter(batch);
     try {
       const CommitOutcome outcome = co_await store.apply(std::move(batch));
       ledger.applied(id, outcome);
-      last = outcome.committed() != nullptr ? outcome.committed()->version : last;
+      applied.push_back({id, outcome.committed()->version});
     } catch (const Error&) {
       ledger.threw(id);
-      throw;
+      break;
     }
-    applied.push_back(id);
   }
-  co_await store.until_durable(last);
-  for (const Ledger::Id id : applied) {
-    ledger.acknowledged(id);
+  co_return applied;
+}
+
+Task<void> apply_some(Store& store, Ledger& ledger, Dice& dice) {
+  const std::uint64_t count = 1 + dice.below(4);
+  const std::vector<Applied> chain = co_await apply_chain(store, ledger, dice, count);
+  bool all = chain.size() == count;
+  // A full disk may have taken some and refused others: each is asked for.
+  for (const auto& [id, version] : chain) {
+    try {
+      co_await store.until_durable(version);
+      ledger.acknowledged(id);
+    } catch (const Error&) {
+      ledger.threw(id);
+      all = false;
+    }
+  }
+  if (!all) {
+    throw Closed("no more of this");
   }
 }
 

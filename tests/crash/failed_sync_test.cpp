@@ -91,12 +91,15 @@ class AFailedSync : public ::testing::TestWithParam<bool> {
     return acknowledged;
   }
 
-  void react(Database& db, Then then) {
+  /// The machine dies so many I/O points later.
+  void react(Database& db, Then then, std::uint64_t dies_after) {
+    const bool process_dies = then != Then::kGoOn && then != Then::kClose;
+    if (process_dies) {
+      disk_.kill();
+    }
+    disk_.crash_at(disk_.io_points() + dies_after);
     if (then == Then::kGoOn) {
       return;
-    }
-    if (then != Then::kClose) {
-      disk_.kill();
     }
     db.reset();
     if (then == Then::kDieAndWriteAgain) {
@@ -118,8 +121,7 @@ class AFailedSync : public ::testing::TestWithParam<bool> {
       disk_.fail_at(dice.below(40), Fault::kSyncError);
       Database db = open();
       std::vector<int> acknowledged = work_until_failure(*db, disk_);
-      disk_.crash_at(disk_.io_points() + dice.below(40));
-      react(db, then);
+      react(db, then, dice.below(40));
       for (int i = 101; i <= 104; ++i) {
         if (db->run(transaction(i)) == SQLITE_OK) {
           acknowledged.push_back(i);

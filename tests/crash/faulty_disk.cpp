@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <set>
@@ -122,6 +124,7 @@ struct FaultyDisk::State : sqlite3_vfs {
   bool dead = false;
   bool full = false;
   bool lies = false;
+  int last_error = 0;  // As errno would have it; SQLite asks for it after a failed open.
   std::optional<std::uint64_t> dies_at;
   std::vector<Plan> plans;
   std::optional<std::size_t> capacity;
@@ -186,7 +189,8 @@ void FaultyDisk::State::renew_locks() {
 int FaultyDisk::State::create(const std::string& path, std::shared_ptr<Node>& node) {
   const Fate fate = next(Operation::kCreate);
   if (fate == Fate::kFailed || fate == Fate::kFull) {
-    return fate == Fate::kFull ? SQLITE_FULL : SQLITE_CANTOPEN;
+    last_error = fate == Fate::kFull ? ENOSPC : EIO;
+    return SQLITE_CANTOPEN;
   }
   node = std::make_shared<Node>();
   seen[path] = node;
@@ -486,6 +490,11 @@ int disk_time_ms(sqlite3_vfs* vfs, sqlite3_int64* now) {
   *now = kJulianMsOf2026 + static_cast<sqlite3_int64>(++disk.clock_ms);
   return SQLITE_OK;
 }
+int disk_last_error(sqlite3_vfs* vfs, int /*bytes*/, char* /*out*/) {
+  State& disk = disk_of(vfs);
+  const std::scoped_lock lock(disk.mutex);
+  return disk.last_error;
+}
 int disk_time(sqlite3_vfs* vfs, double* now) {
   constexpr double kMsOfDay = 86'400'000.0;
   sqlite3_int64 now_ms = 0;
@@ -513,6 +522,7 @@ FaultyDisk::State::State(std::uint64_t seed) : sqlite3_vfs{}, name(next_name()),
   xRandomness = disk_randomness;
   xSleep = disk_sleep;
   xCurrentTime = disk_time;
+  xGetLastError = disk_last_error;
   xCurrentTimeInt64 = disk_time_ms;
 }
 

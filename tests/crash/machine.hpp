@@ -35,6 +35,7 @@ class Machine {
   /// A new life of the process.
   [[nodiscard]] std::unique_ptr<Store> open();
   void cut_power(Dice& dice);
+  [[nodiscard]] const std::string& vfs() const noexcept { return vfs_; }
 
   /// Reads everything, and says what is wrong with it; notes how much was lost.
   struct Findings {
