@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM python3 store_test.py [Sound|Damaged|Refused|Shared]:
+"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM python3 store_test.py [Sound|InFiles|Damaged|Refused|Shared]:
 `holdfast store` on stores of every kind of health."""
 import json
 import os
@@ -144,6 +144,31 @@ class Sound(InAFolder):
                                   timeout=50)
         self.assertEqual(done.returncode, 74)
         self.assertIn("standard output cannot be written", done.stderr)
+
+
+@unittest.skipUnless(os.environ.get("HAS_FILE_STORE") == "1", "this build has no file: stores")
+class InFiles(InAFolder):
+    def test_check_stats_and_backup_work_there_as_well(self):
+        self.make("fill", "file:state", "30")
+        self.assertEqual(self.expect(0, "check", url="file:state").stdout, "sound: 30 entries\n")
+        stats = json.loads(self.expect(0, "stats", "-o", "json", url="file:state").stdout)
+        self.assertEqual(stats["entries"], 30)
+        done = self.expect(0, "backup", "copy", "-o", "json", url="file:state")
+        self.assertEqual(json.loads(done.stdout)["entries"], 30)
+        self.assertEqual(self.expect(0, "check", url="file:copy").stdout, "sound: 30 entries\n")
+
+    def test_a_store_that_does_not_exist_is_not_made(self):
+        self.expect_refusal(66, "there is no store", "check", url="file:none")
+        self.assertFalse((self.folder / "none").exists())
+        (self.folder / "empty").mkdir(0o700)
+        self.expect_refusal(66, "no store was made", "stats", url="file:empty")
+        self.assertFalse(list((self.folder / "empty").iterdir()))
+
+    def test_a_changed_entry_is_a_fault(self):
+        self.make("fill", "file:state", "3")
+        entry = next(path for path in (self.folder / "state/entries").rglob("*") if path.is_file())
+        entry.write_text(entry.read_text().replace("value", "velue"))
+        self.assertRegex(self.expect(1, "check", url="file:state").stdout, r"^(fault: .*\n)+$")
 
 
 class Damaged(InAFolder):
