@@ -20,7 +20,8 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr int kOpenFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+constexpr int kExisting = SQLITE_OPEN_READWRITE;
+constexpr int kCreating = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
 
 // A key's row is where the key is (WITHOUT ROWID): keys that are made one after another and sort so
 // share pages, and a commit writes few. The state is one row on a page of its own.
@@ -38,8 +39,8 @@ constexpr const char* kSchema =
     "  time_high_water_ns INTEGER NOT NULL) STRICT;"
     "INSERT INTO state VALUES(1, 0, 0, '', 0, 0);";
 
-std::unique_ptr<Connection> open(const DatabaseFile& file) {
-  auto connection = std::make_unique<Connection>(file.path, file.vfs, kOpenFlags);
+std::unique_ptr<Connection> open(const DatabaseFile& file, int flags) {
+  auto connection = std::make_unique<Connection>(file.path, file.vfs, flags);
   sqlite3* const handle = connection->handle();
   // Whoever waits in here waits for a moment's work of another connection, not for its turn.
   sqlite3_busy_timeout(handle, 5'000);
@@ -126,18 +127,18 @@ Header read_header(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<Connection> connect(const DatabaseFile& file) {
-  auto connection = open(file);
+  auto connection = open(file, kExisting);
   set_up(*connection);
   return connection;
 }
 
 std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
-  auto connection = open(file);
+  auto connection = open(file, kCreating);
   if (is_empty(*connection)) {
     // What a creation that was cut off left behind is rolled back now; the new connection sees an
     // empty file, and so a store of ours from the first page on.
     connection.reset();
-    connection = open(file);
+    connection = open(file, kCreating);
     create(*connection);
   }
   refuse_foreign(file.path, connection->query("PRAGMA application_id").value_or(0),
@@ -166,7 +167,7 @@ void refuse_foreign_database(const std::string& path) {
 }
 
 std::uint64_t copy_database(Connection& from, const DatabaseFile& target) {
-  Connection copy(target.path, target.vfs, kOpenFlags);
+  Connection copy(target.path, target.vfs, kCreating);
   int reserved = kChecksumBytes;
   copy.check(sqlite3_file_control(copy.handle(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved),
              "reserving bytes for checksums");

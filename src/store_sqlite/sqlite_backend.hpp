@@ -47,7 +47,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] StoreTime time() override;
   [[nodiscard]] CheckReport check() override;
   [[nodiscard]] StoreStats stats() override;
-  [[nodiscard]] BackupReport backup(const std::filesystem::path& target) override;
+  BackupReport backup(const std::filesystem::path& target) override;
   void listen(OnNews on_news) override;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/sqlite_store.hpp>
 
+#include <cstdint>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -80,6 +81,23 @@ void refuse_foreign_file(const std::filesystem::path& path) {
   }
 }
 
+enum class Ballast : std::uint8_t { kKept, kDropped };
+
+std::unique_ptr<Store> open_with(Ballast ballast, const std::filesystem::path& file,
+                                 const SqliteOptions& options) {
+  auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
+  detail::Sidecar& beside = *sidecar;
+  if (ballast == Ballast::kDropped) {
+    beside.drop_ballast();
+  }
+  const detail::DatabaseFile database{file.string(), detail::page_checksum_vfs("")};
+  auto store = detail::open_sqlite_store(database, options, std::move(sidecar));
+  if (ballast == Ballast::kKept) {
+    beside.keep_ballast();
+  }
+  return store;
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
@@ -91,12 +109,12 @@ std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
   if (!options.create || !detail::create_private_file(file)) {
     refuse_foreign_file(file);
   }
-  auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
-  detail::Sidecar& beside = *sidecar;
-  const detail::DatabaseFile database{file.string(), detail::page_checksum_vfs("")};
-  auto store = detail::open_sqlite_store(database, options, std::move(sidecar));
-  beside.keep_ballast();
-  return store;
+  try {
+    return open_with(Ballast::kKept, file, options);
+  } catch (const StoreFull&) {
+    // SQLite needs a little space even to read. It is there for this.
+    return open_with(Ballast::kDropped, file, options);
+  }
 }
 
 }  // namespace holdfast
