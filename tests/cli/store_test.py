@@ -291,8 +291,8 @@ class Shared(InAFolder):
         for i in range(5):
             done = self.expect(0, "backup", f"copy{i}.db", "-o", "json", url="sqlite:a.db")
             counts.append(json.loads(done.stdout)["entries"])
-            self.assertEqual(self.expect(0, "check", url=f"sqlite:copy{i}.db").stdout,
-                             f"sound: {counts[-1]} entries\n")
+            done = self.expect(0, "check", "-o", "json", url=f"sqlite:copy{i}.db")
+            self.assertEqual(json.loads(done.stdout)["entries"], counts[-1])
             self.expect(0, "check", url="sqlite:a.db")
         self.assertEqual(counts, sorted(counts))
         self.assertIsNone(writer.poll(), "it was not disturbed")
