@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM python3 store_test.py [Sound|InFiles|Damaged|Refused|Shared]:
+"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM HAS_FILE_STORE=1 python3 store_test.py [CLASS]:
 `holdfast store` on stores of every kind of health."""
 import json
 import os
