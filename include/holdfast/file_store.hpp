@@ -15,6 +15,7 @@ struct FileOptions {
   Duration busy_timeout = std::chrono::seconds(5);
   /// Null: a `SystemClock` of its own. Otherwise it outlives the store.
   Clock* clock = nullptr;
+  bool create = true;  ///< False: a store that is not there is a `NoSuchStore`.
 };
 
 /// Opens the store in `folder`, one readable JSON file an entry, or makes one: in a folder that is
@@ -33,9 +34,10 @@ struct FileOptions {
 /// a commit is a file to sync, so it is meant for some thousands of keys. The files are for
 /// reading: one that is changed by hand is `StoreCorrupt`.
 ///
-/// Throws `InvalidArgument` if the folder cannot be used, also if it belongs to somebody else or
-/// others may write to it; `NotAStore` if there are other things in it, `NewerFormat`,
-/// `StoreCorrupt`, `StoreFull`, `StoreBusy` or `StoreFailed`.
+/// Throws `InvalidArgument` if there cannot be a store in the folder, also if others may write to
+/// it, `NoAccess` if this user may not, or it belongs to somebody else; `NoSuchStore`, `NotAStore`
+/// if there are other things in it, `NewerFormat`, `StoreCorrupt`, `StoreFull`, `StoreBusy` or
+/// `StoreFailed`.
 [[nodiscard]] std::unique_ptr<Store> open_file_store(const std::filesystem::path& folder,
                                                      const FileOptions& options = {});
 

@@ -19,7 +19,7 @@ namespace holdfast {
 /// | URL | store | options |
 /// |---|---|---|
 /// | `memory:` | of this object alone, gone with it | |
-/// | `file:DIR` | readable JSON files, for small state | `busy_timeout` |
+/// | `file:DIR` | readable JSON files, for small state | `busy_timeout`, `create` |
 /// | `sqlite:PATH` | one SQLite file, for the processes of one host | `busy_timeout`, `create`,
 /// `sync` |
 ///

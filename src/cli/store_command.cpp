@@ -52,7 +52,7 @@ std::string entries_text(std::uint64_t count) { return counted(count, "entry", "
 std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB"};
   constexpr std::uint64_t kStep = 1024;
-  const std::string exact = counted(bytes, "byte", "bytes");
+  std::string exact = counted(bytes, "byte", "bytes");
   if (bytes < kStep) {
     return exact;
   }

@@ -14,7 +14,7 @@ namespace holdfast {
 std::unique_ptr<Store> open_file_store(const std::filesystem::path& folder,
                                        const FileOptions& options) {
   detail::Files files;
-  detail::Layout layout = detail::open_folder(files, folder);
+  detail::Layout layout = detail::open_folder(files, folder, options.create);
   auto sidecar = std::make_unique<detail::Sidecar>(layout.sidecar());
   auto backend = std::make_unique<detail::FileBackend>(std::move(files), std::move(layout), options,
                                                        std::move(sidecar));

@@ -95,7 +95,7 @@ void throw_unchanged(const FileError& error) {
     case EACCES:
     case EPERM:
     case EROFS:
-      throw InvalidArgument(text + ". The store needs a folder that this user may write to");
+      throw NoAccess(text + ". The store needs a folder that this user may write to");
     case EISDIR:
     case ENOTDIR:
     case ELOOP:

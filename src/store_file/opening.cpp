@@ -36,9 +36,12 @@ constexpr std::size_t kFolderBytesMax = 1'000;
     case EDQUOT:
       throw StoreFull(text + ". Free some space, then try again");
     case EROFS:
-      throw InvalidArgument(text + ". Choose one on a file system that can be written to");
+      throw NoAccess(text + ". Choose one on a file system that can be written to");
+    case EACCES:
+    case EPERM:
+      throw NoAccess(text + ". Choose one that this user may read and write");
     default:
-      throw InvalidArgument(text + ". Choose one that this user may read and write");
+      throw InvalidArgument(text + ". Choose another");
   }
 }
 
@@ -53,6 +56,17 @@ void make_missing_folder(const Files& files, const Path& folder) {
   }
 }
 
+void require_folder(const Files& files, const Path& folder) {
+  try {
+    if (files.exists(folder)) {
+      return;
+    }
+  } catch (const FileError& error) {
+    refuse_folder(folder, error.error());
+  }
+  throw NoSuchStore("there is no store at " + quoted(folder) + ", and none was to be made");
+}
+
 void check_rights(const Path& folder) {
   struct stat info{};
   if (::stat(folder.c_str(), &info) != 0) {
@@ -63,9 +77,9 @@ void check_rights(const Path& folder) {
     throw NotAStore(name + " is no folder, so it is no file store: choose another place");
   }
   if (info.st_uid != ::geteuid()) {
-    throw InvalidArgument("the folder " + name + " belongs to user " + std::to_string(info.st_uid) +
-                          ", and this is user " + std::to_string(::geteuid()) +
-                          ": run as its owner, or choose a folder of your own");
+    throw NoAccess("the folder " + name + " belongs to user " + std::to_string(info.st_uid) +
+                   ", and this is user " + std::to_string(::geteuid()) +
+                   ": run as its owner, or choose a folder of your own");
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     throw InvalidArgument("others than its owner may write to the folder " + name +
@@ -138,13 +152,20 @@ Path absolute_folder(const Path& given) {
   return folder;
 }
 
-Layout open_folder(const Files& files, const Path& given) {
+Layout open_folder(const Files& files, const Path& given, bool create) {
   Layout layout(absolute_folder(given));
   try {
-    make_missing_folder(files, layout.folder());
+    if (create) {
+      make_missing_folder(files, layout.folder());
+    } else {
+      require_folder(files, layout.folder());
+    }
     check_rights(layout.folder());
     if (!check_record(files, layout)) {
       check_new_folder(files, layout);
+      if (!create && !check_record(files, layout)) {
+        throw NoSuchStore("no store was made in " + quoted(layout.folder()) + " yet");
+      }
     }
   } catch (const FileError& error) {
     throw_unchanged(error);

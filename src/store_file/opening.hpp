@@ -12,7 +12,9 @@ namespace holdfast::detail {
 [[nodiscard]] std::filesystem::path absolute_folder(const std::filesystem::path& given);
 
 /// The folder of a store, looked at before anything in it is touched: it is one, or is empty, or
-/// was made here. Throws `InvalidArgument`, `NotAStore`, `NewerFormat` or `StoreCorrupt`.
-[[nodiscard]] Layout open_folder(const Files& files, const std::filesystem::path& folder);
+/// was made here. Without `create` it must be one. Throws `InvalidArgument`, `NoAccess`,
+/// `NoSuchStore`, `NotAStore`, `NewerFormat` or `StoreCorrupt`.
+[[nodiscard]] Layout open_folder(const Files& files, const std::filesystem::path& folder,
+                                 bool create = true);
 
 }  // namespace holdfast::detail

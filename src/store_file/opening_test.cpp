@@ -124,7 +124,7 @@ TEST_F(OpeningTest, RefusesAFolderOfSomebodyElse) {
   }
   fs::create_directory(store());
   ASSERT_EQ(::chown(store().c_str(), 12'345, 12'345), 0);
-  EXPECT_THAT(refusal<InvalidArgument>(store()), HasSubstr("belongs to user 12345"));
+  EXPECT_THAT(refusal<NoAccess>(store()), HasSubstr("belongs to user 12345"));
 }
 
 TEST_F(OpeningTest, RefusesAFolderThatCannotBeWritten) {
@@ -133,7 +133,7 @@ TEST_F(OpeningTest, RefusesAFolderThatCannotBeWritten) {
   }
   fs::create_directory(store());
   fs::permissions(store(), fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_THAT(refusal<InvalidArgument>(store()), HasSubstr("may read and write"));
+  EXPECT_THAT(refusal<NoAccess>(store()), HasSubstr("may read and write"));
 }
 
 TEST_F(OpeningTest, RefusesPathsThatCannotBe) {

@@ -91,9 +91,11 @@ void create(Connection& connection) {
   connection.run("COMMIT");
 }
 
+using namespace std::string_view_literals;
+
 /// The first bytes of an SQLite database.
 struct Header {
-  static constexpr std::string_view kMagic{"SQLite format 3", 16};
+  static constexpr std::string_view kMagic = "SQLite format 3\0"sv;
   std::array<char, 100> bytes{};
 
   [[nodiscard]] bool is_sqlite() const noexcept {

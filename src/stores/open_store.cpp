@@ -83,11 +83,15 @@ std::unique_ptr<Store> open_memory(const StoreUrl& url, Create create) {
 }
 
 #ifdef HOLDFAST_HAS_STORE_FILE
-std::unique_ptr<Store> open_file(const StoreUrl& url, [[maybe_unused]] Create create) {
+std::unique_ptr<Store> open_file(const StoreUrl& url, Create create) {
   FileOptions options;
-  read_options(url, {{"busy_timeout", [&](const std::string& value) {
-                        options.busy_timeout = detail::parse_duration(value, "busy_timeout");
-                      }}});
+  options.create = create == Create::kMay;
+  read_options(
+      url,
+      {{"create", [&](const std::string& value) { options.create = parse_create(value, create); }},
+       {"busy_timeout", [&](const std::string& value) {
+          options.busy_timeout = detail::parse_duration(value, "busy_timeout");
+        }}});
   require_path(url, "DIR");
   return open_file_store(url.path, options);
 }

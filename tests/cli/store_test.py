@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM python3 store_test.py [Sound|Damaged|Refused|Shared]:
+"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM HAS_FILE_STORE=1 python3 store_test.py [CLASS]:
 `holdfast store` on stores of every kind of health."""
 import json
 import os
@@ -146,6 +146,31 @@ class Sound(InAFolder):
         self.assertIn("standard output cannot be written", done.stderr)
 
 
+@unittest.skipUnless(os.environ.get("HAS_FILE_STORE") == "1", "this build has no file: stores")
+class InFiles(InAFolder):
+    def test_check_stats_and_backup_work_there_as_well(self):
+        self.make("fill", "file:state", "30")
+        self.assertEqual(self.expect(0, "check", url="file:state").stdout, "sound: 30 entries\n")
+        stats = json.loads(self.expect(0, "stats", "-o", "json", url="file:state").stdout)
+        self.assertEqual(stats["entries"], 30)
+        done = self.expect(0, "backup", "copy", "-o", "json", url="file:state")
+        self.assertEqual(json.loads(done.stdout)["entries"], 30)
+        self.assertEqual(self.expect(0, "check", url="file:copy").stdout, "sound: 30 entries\n")
+
+    def test_a_store_that_does_not_exist_is_not_made(self):
+        self.expect_refusal(66, "there is no store", "check", url="file:none")
+        self.assertFalse((self.folder / "none").exists())
+        (self.folder / "empty").mkdir(0o700)
+        self.expect_refusal(66, "no store was made", "stats", url="file:empty")
+        self.assertFalse(list((self.folder / "empty").iterdir()))
+
+    def test_a_changed_entry_is_a_fault(self):
+        self.make("fill", "file:state", "3")
+        entry = next(path for path in (self.folder / "state/entries").rglob("*") if path.is_file())
+        entry.write_text(entry.read_text().replace("value", "velue"))
+        self.assertRegex(self.expect(1, "check", url="file:state").stdout, r"^(fault: .*\n)+$")
+
+
 class Damaged(InAFolder):
     def setUp(self):
         super().setUp()
@@ -266,8 +291,8 @@ class Shared(InAFolder):
         for i in range(5):
             done = self.expect(0, "backup", f"copy{i}.db", "-o", "json", url="sqlite:a.db")
             counts.append(json.loads(done.stdout)["entries"])
-            self.assertEqual(self.expect(0, "check", url=f"sqlite:copy{i}.db").stdout,
-                             f"sound: {counts[-1]} entries\n")
+            done = self.expect(0, "check", "-o", "json", url=f"sqlite:copy{i}.db")
+            self.assertEqual(json.loads(done.stdout)["entries"], counts[-1])
             self.expect(0, "check", url="sqlite:a.db")
         self.assertEqual(counts, sorted(counts))
         self.assertIsNone(writer.poll(), "it was not disturbed")
