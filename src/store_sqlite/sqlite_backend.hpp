@@ -96,11 +96,11 @@ class SqliteBackend final : public Backend {
   Clock* clock_;
   std::unique_ptr<Neighbours> neighbours_;
 
+  std::optional<Sync> sync_;  // As the connection is set, which begins with `time_`.
   Writer writer_;
   const TimeRecord time_;  // Of this boot.
   State state_;
   std::int64_t seen_data_version_ = -1;
-  std::optional<Sync> sync_;  // As the connection is set.
   bool first_turn_ = true;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
