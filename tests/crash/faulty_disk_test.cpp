@@ -26,8 +26,6 @@ using ::testing::IsEmpty;
 
 constexpr int kTransactions = 10;
 constexpr const char* kPath = "store.db";
-constexpr const char* kWal = "store.db-wal";
-constexpr const char* kCount = "SELECT count(*) FROM entries";
 
 /// Two rows that only ever come together, of a size that touches several pages.
 std::string transaction(int number) {
