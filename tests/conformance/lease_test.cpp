@@ -118,7 +118,7 @@ TYPED_TEST(Leases, ItEndsAtItsExpiryAndNotBefore) {
 TYPED_TEST(Leases, ItsHolderStopsCountingOnItBeforeTheOthersDo) {
   const LeaseAnswer answer = this->acquire("a");
   const TimePoint until = answer.lease()->valid_until;
-  EXPECT_EQ(until, this->clock_.now() + 30s - 30s / kLeaseDriftParts);
+  EXPECT_EQ(until, this->clock_.now() + 30s - Duration(30s) / kLeaseDriftParts);
   EXPECT_TRUE(answer.lease()->valid(until - 1ns));
   EXPECT_FALSE(answer.lease()->valid(until));
 }

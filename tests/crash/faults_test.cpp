@@ -224,7 +224,7 @@ Task<void> commit_and_tell(Store& store, std::optional<ErrorCode>& error) {
   Batch batch;
   batch.put("b", "2");
   try {
-    co_await store.commit(std::move(batch));
+    (void)co_await store.commit(std::move(batch));
   } catch (const Error& thrown) {
     error = thrown.code();
   }

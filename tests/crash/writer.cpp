@@ -36,16 +36,20 @@ struct Job {
   std::uint64_t end;
 };
 
+void tell(std::uint64_t number, const CommitOutcome& outcome) {
+  const Ack ack{number, outcome.committed() == nullptr ? 0 : outcome.committed()->version};
+  if (::write(STDOUT_FILENO, &ack, sizeof ack) != sizeof ack) {
+    std::abort();
+  }
+}
+
 Task<void> write_batches(Store& store, Job& job) {
   for (std::uint64_t number = job.next++; number < job.end; number = job.next++) {
     const std::string marker = writer_marker(job.writer, number);
     Batch batch = writer_batch(job.writer, number);
     batch.put(marker, marker);
     const CommitOutcome outcome = co_await store.commit(std::move(batch));
-    const Ack ack{number, outcome.committed() == nullptr ? 0 : outcome.committed()->version};
-    if (::write(STDOUT_FILENO, &ack, sizeof ack) != sizeof ack) {
-      std::abort();
-    }
+    tell(number, outcome);
   }
 }
 
