@@ -3,7 +3,7 @@
 #   An executable.
 #
 # holdfast_example(NAME checkout SOURCES checkout.cpp LIBS holdfast::sync ...
-#                  [LABELS unit] [EXPECT regex] [TIMEOUT 60])
+#                  [LABELS unit] [EXPECT regex] [TIMEOUT 60] [ARGS ...])
 #   A program example_<name> that is also a test: it must exit with 0, and print EXPECT.
 #
 # holdfast_bench(SOURCES mutex_bench.cpp ... [LIBS ...])
@@ -26,10 +26,10 @@ function(holdfast_program)
 endfunction()
 
 function(holdfast_example)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;EXPECT;TIMEOUT" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;EXPECT;TIMEOUT" "SOURCES;LIBS;LABELS;ARGS")
   holdfast_program(NAME example_${arg_NAME} SOURCES ${arg_SOURCES} LIBS ${arg_LIBS})
   if(HOLDFAST_BUILD_TESTS)
-    set(command $<TARGET_FILE:example_${arg_NAME}>)
+    set(command $<TARGET_FILE:example_${arg_NAME}> ${arg_ARGS})
     if(arg_EXPECT)
       set(command "${holdfast_expect}" --exit 0 --message "${arg_EXPECT}" -- ${command})
     endif()

@@ -16,6 +16,8 @@ enum class ErrorCode : int {
   kUnsupported = 104,
   kNotAStore = 105,
   kNewerFormat = 106,
+  kNoSuchStore = 107,
+  kNoAccess = 108,
 
   kTimedOut = 200,
   kQueueFull = 201,

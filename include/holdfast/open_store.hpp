@@ -20,12 +20,18 @@ namespace holdfast {
 /// |---|---|---|
 /// | `memory:` | of this object alone, gone with it | |
 /// | `file:DIR` | readable JSON files, for small state | `busy_timeout` |
-/// | `sqlite:PATH` | one SQLite file, for the processes of one host | `busy_timeout`, `sync` |
+/// | `sqlite:PATH` | one SQLite file, for the processes of one host | `busy_timeout`, `create`,
+/// `sync` |
 ///
-/// `busy_timeout` is a time such as `5s` or `300ms`; `sync` is `strict` (the default) or `relaxed`.
+/// `busy_timeout` is a time such as `5s` or `300ms`; `sync` is `strict` (the default) or `relaxed`;
+/// with `create=no` a store that is not there is a `NoSuchStore`, otherwise it is made.
 /// In a path, `%3F` stands for a question mark and `%25` for a percent sign. What cannot be
 /// understood is an `InvalidArgument`, a kind that was left out of this build `Unsupported`; for
 /// the rest see `open_sqlite_store` and `open_file_store`.
 [[nodiscard]] std::unique_ptr<Store> open_store(std::string_view url);
+
+/// The same, but never makes a store: as with `create=no`. A store in memory is always made, and so
+/// a `NoSuchStore` here.
+[[nodiscard]] std::unique_ptr<Store> open_existing_store(std::string_view url);
 
 }  // namespace holdfast

@@ -22,6 +22,7 @@ struct SqliteOptions {
   /// How long another process may keep this one from writing before that is a `StoreBusy`.
   Duration busy_timeout = std::chrono::seconds(5);
   Clock* clock = nullptr;  ///< Null: real time.
+  bool create = true;      ///< False: a store that is not there is a `NoSuchStore`.
 };
 
 /// Opens the store in the SQLite file `path`, or makes it, with mode 0600; its folder must exist.
@@ -34,8 +35,8 @@ struct SqliteOptions {
 /// PATH-wal, PATH-shm and PATH-hold; they belong together. Reads may take a look at the disk in the
 /// calling thread; commits are made by a thread of the store's own.
 ///
-/// Throws `InvalidArgument` if the file cannot be opened or made, `NotAStore`, `NewerFormat`,
-/// `StoreCorrupt`, `StoreBusy`, `StoreFull`.
+/// Throws `InvalidArgument` if there cannot be a store at `path`, `NoAccess` if this user may not
+/// use it, `NoSuchStore`, `NotAStore`, `NewerFormat`, `StoreCorrupt`, `StoreBusy`, `StoreFull`.
 [[nodiscard]] std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
                                                        const SqliteOptions& options = {});
 

@@ -55,6 +55,12 @@ struct CheckReport {
   std::vector<std::string> faults;  ///< Each says where; none: the store is sound.
 };
 
+/// What `backup` copied.
+struct BackupReport {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;  ///< On disk.
+};
+
 struct StoreStats {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;   ///< On disk, with everything that belongs to the store.
@@ -104,8 +110,9 @@ class Store {
   /// disk fails, or the process, it is lost with all that was built on it. Waits while too much is
   /// on its way to the disk.
   [[nodiscard]] Task<CommitOutcome> apply(Batch batch);
-  /// Returns when commit `version`, and so all before it, is durable. Throws if it is lost:
-  /// `StoreFull`, `StoreBusy` or `OutcomeUnknown`, as its `commit` would have.
+  /// Returns when commit `version` is durable. Throws if it is lost: `StoreFull`, `StoreBusy` or
+  /// `OutcomeUnknown`, as its `commit` would have. What was applied before it is durable as well,
+  /// or was lost with an error of its own, as on a full disk: ask for each that matters.
   [[nodiscard]] Task<void> until_durable(Version version);
 
   /// See `Watch`. It may outlive the store.
@@ -122,7 +129,7 @@ class Store {
   /// A copy as of one moment, while others read and write. Its versions go on far above those of
   /// the original, so that what was numbered after the backup is never numbered again. `target`
   /// must not exist.
-  [[nodiscard]] virtual Task<void> backup(std::filesystem::path target) = 0;
+  [[nodiscard]] virtual Task<BackupReport> backup(std::filesystem::path target) = 0;
 
  protected:
   struct Range {

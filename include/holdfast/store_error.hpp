@@ -20,6 +20,16 @@ class NewerFormat final : public detail::ErrorOf<ErrorCode::kNewerFormat> {
   using ErrorOf::ErrorOf;
 };
 
+/// There is no store at the address, and none was to be made.
+class NoSuchStore final : public detail::ErrorOf<ErrorCode::kNoSuchStore> {
+  using ErrorOf::ErrorOf;
+};
+
+/// The system does not let this user read or write there. Nothing was changed.
+class NoAccess final : public detail::ErrorOf<ErrorCode::kNoAccess> {
+  using ErrorOf::ErrorOf;
+};
+
 /// Another process is in the way, or the store cannot be reached. Nothing happened: try again.
 class StoreBusy final : public detail::ErrorOf<ErrorCode::kStoreBusy> {
   using ErrorOf::ErrorOf;

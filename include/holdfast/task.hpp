@@ -78,7 +78,8 @@ class Result {
   /// The value, moved out, or the exception, thrown.
   Value take_value() {
     if (failed()) {
-      std::rethrow_exception(std::get<2>(state_));
+      // Moved, so that whoever catches it is the last to hold it, not the thread that threw it.
+      std::rethrow_exception(std::move(std::get<2>(state_)));
     }
     return std::move(std::get<1>(state_));
   }

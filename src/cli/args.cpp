@@ -2,6 +2,7 @@
 #include "args.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
@@ -16,10 +17,14 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes:\n"
     "  0   all went well\n"
-    "  1   a check failed\n"
-    "  64  the command line cannot be understood\n"
+    "  1   a check failed, or a store has faults\n"
+    "  64  the command line cannot be understood, or cannot work\n"
+    "  65  a store is damaged, of a newer format, or none at all\n"
+    "  66  there is no such store\n"
+    "  69  a store is busy, or cannot do that\n"
     "  70  an error inside the program\n"
-    "  74  the output cannot be written";
+    "  74  reading or writing failed, or the disk is full\n"
+    "  77  no permission";
 
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
@@ -29,9 +34,13 @@ std::vector<std::string> scenario_names() {
   return names;
 }
 
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* command : commands_of(app)) {
     names.push_back(command->get_name());
   }
   return names;
@@ -47,32 +56,68 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// "; it belongs to 'holdfast demo'", if a command has the option.
-std::string belongs_to(const CLI::App& app, const std::string& option) {
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+/// "store check", as far as the command line got; nothing for the program itself.
+std::string path_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) {
+    return {};
+  }
+  const std::string above = path_of(*parent);
+  return above.empty() ? app.get_name() : above + " " + app.get_name();
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : innermost(*commands.back());
+}
+
+/// A command below `app` that has the option.
+const CLI::App* owner_of(const CLI::App& app, const std::string& option) {
+  for (const CLI::App* command : commands_of(app)) {
     if (command->get_option_no_throw(option) != nullptr) {
-      return fmt::format("; it belongs to 'holdfast {}'", command->get_name());
+      return command;
     }
+    if (const CLI::App* owner = owner_of(*command, option)) {
+      return owner;
+    }
+  }
+  return nullptr;
+}
+
+std::string option_complaint(const CLI::App& where, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  if (where.get_option_no_throw(name) != nullptr) {
+    return fmt::format("option '{}' comes too early; write it behind '{}'", name, path_of(where));
+  }
+  const CLI::App* owner = owner_of(where, name);
+  return fmt::format("unknown option '{}'{}", name,
+                     owner == nullptr
+                         ? did_you_mean(name, option_names(where))
+                         : fmt::format("; it belongs to 'holdfast {}'", path_of(*owner)));
+}
+
+/// What was likely meant by a word too many.
+std::string argument_hint(const CLI::App& where, const std::string& word) {
+  if (where.get_option_no_throw("--only") != nullptr) {
+    const auto scenario = nearest(word, scenario_names());
+    return scenario ? "; did you mean '--only " + *scenario + "'?" : std::string{};
+  }
+  if (where.get_option_no_throw("--store") != nullptr && word.find(':') != word.npos) {
+    return "; did you mean '--store " + word + "'?";
   }
   return {};
 }
 
 /// What is wrong with `word`, which nothing has a use for.
 std::string complaint(const CLI::App& app, const std::string& word) {
-  const auto commands = app.get_subcommands();
-  const CLI::App& where = commands.empty() ? app : *commands.back();
+  const CLI::App& where = innermost(app);
   if (word.starts_with("-")) {
-    const std::string name = word.substr(0, word.find('='));
-    const std::string owner = commands.empty() ? belongs_to(app, name) : std::string{};
-    return fmt::format("unknown option '{}'{}", name,
-                       owner.empty() ? did_you_mean(name, option_names(where)) : owner);
+    return option_complaint(where, word);
   }
-  if (commands.empty()) {
-    return fmt::format("unknown command '{}'{}", word, did_you_mean(word, command_names(app)));
+  if (!commands_of(where).empty()) {
+    return fmt::format("unknown command '{}'{}", word, did_you_mean(word, command_names(where)));
   }
-  const auto scenario = nearest(word, scenario_names());
-  return fmt::format("unexpected argument '{}'{}", word,
-                     scenario ? "; did you mean '--only " + *scenario + "'?" : std::string{});
+  return fmt::format("unexpected argument '{}'{}", word, argument_hint(where, word));
 }
 
 void check_scenarios(const std::vector<std::string>& only) {
@@ -85,6 +130,91 @@ void check_scenarios(const std::vector<std::string>& only) {
                       suggestion.empty() ? "; 'holdfast demo --list' shows them all" : suggestion));
     }
   }
+}
+
+constexpr const char* kNoTarget = "the target is missing: write 'holdfast store backup TARGET'";
+
+/// The words behind 'holdfast store', before they are understood.
+struct StoreWords {
+  std::string url;
+  std::string target;
+  std::string output = "table";
+};
+
+CLI::App* add_store_command(CLI::App& store, const char* name, const char* help,
+                            StoreWords& words) {
+  CLI::App* command = store.add_subcommand(name, help);
+  command->group("Commands")->allow_extras();
+  command->add_option("--store", words.url, "The store, such as sqlite:PATH; or set HOLDFAST_STORE")
+      ->type_name("URL");
+  command->add_option("-o,--output", words.output, "table (the default) or json")
+      ->type_name("FORM");
+  command->footer(kExitCodes);
+  return command;
+}
+
+CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
+  CLI::App* store = app.add_subcommand("store", "Look after a store");
+  store->group("Commands")->allow_extras();
+  store->footer(kExitCodes);
+  add_store_command(*store, "check", "Read all of a store, and say what is damaged", words);
+  CLI::App* backup = add_store_command(*store, "backup", "Copy a store while others use it", words);
+  backup->add_option("TARGET", words.target, "The copy; nothing may be there yet")
+      ->type_name(" ")
+      ->required();
+  add_store_command(*store, "stats", "Say how much is in a store", words);
+  return store;
+}
+
+Output parse_output(const std::string& word) {
+  if (word == "table") {
+    return Output::kTable;
+  }
+  if (word == "json") {
+    return Output::kJson;
+  }
+  const auto suggestion = did_you_mean(word, {"table", "json"});
+  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
+                               suggestion.empty() ? "; write table or json" : suggestion));
+}
+
+void check_target(const std::string& target) {
+  if (target.empty()) {
+    throw UsageError(kNoTarget);
+  }
+  for (const std::string_view scheme : {"sqlite:", "file:", "memory:"}) {
+    if (target.starts_with(scheme)) {
+      throw UsageError(fmt::format("the target '{}' looks like a URL; give a path, such as '{}'",
+                                   target, target.substr(scheme.size())));
+    }
+  }
+}
+
+/// CLI11 would give it to all commands that have the option, and so over what one was given.
+std::string store_of_environment() {
+  const char* url = std::getenv("HOLDFAST_STORE");  // NOLINT(concurrency-mt-unsafe): one thread.
+  return url == nullptr ? std::string{} : url;
+}
+
+StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
+  if (store.get_subcommands().empty()) {
+    throw UsageError("a command is missing behind 'store': check, backup or stats");
+  }
+  StoreArgs args;
+  args.output = parse_output(words.output);
+  args.url = words.url.empty() ? store_of_environment() : words.url;
+  args.action = store.got_subcommand("check")    ? StoreAction::kCheck
+                : store.got_subcommand("backup") ? StoreAction::kBackup
+                                                 : StoreAction::kStats;
+  if (args.action == StoreAction::kBackup) {
+    check_target(words.target);
+    args.target = words.target;
+  }
+  if (args.url.empty()) {
+    throw UsageError(
+        "which store? Give '--store URL', such as '--store sqlite:PATH', or set HOLDFAST_STORE");
+  }
+  return args;
 }
 
 }  // namespace
@@ -105,18 +235,26 @@ Args parse_args(int argc, const char* const* argv) {
   demo->add_flag("--list", demo_args.list, "Print what can be played, and end");
   demo->footer(kExitCodes);
 
+  StoreWords store_words;
+  const CLI::App* store = add_store_commands(app, store_words);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return PrintText{app.help()};
   } catch (const CLI::CallForVersion& version) {
     return PrintText{version.what()};
+  } catch (const CLI::RequiredError&) {
+    throw UsageError(kNoTarget);  // Nothing else is required.
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
   const auto extras = app.remaining(true);
   if (!extras.empty()) {
     throw UsageError(complaint(app, extras.front()));
+  }
+  if (store->parsed()) {
+    return store_args(*store, store_words);
   }
   if (!demo->parsed()) {
     throw UsageError("a command is missing, such as 'holdfast demo'");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -23,7 +25,17 @@ struct DemoArgs {
   bool list = false;
 };
 
-using Args = std::variant<PrintText, DemoArgs>;
+enum class StoreAction : std::uint8_t { kCheck, kBackup, kStats };
+enum class Output : std::uint8_t { kTable, kJson };
+
+struct StoreArgs {
+  StoreAction action = StoreAction::kCheck;
+  std::string url;
+  std::filesystem::path target;  ///< Of a backup.
+  Output output = Output::kTable;
+};
+
+using Args = std::variant<PrintText, DemoArgs, StoreArgs>;
 
 [[nodiscard]] Args parse_args(int argc, const char* const* argv);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <holdfast/error.hpp>
+
 namespace holdfast::cli {
 
 /// How the program ends; a promise to scripts, told in docs/cli.md and in --help. From 64 on as
@@ -9,8 +11,15 @@ enum ExitCode : int {
   kOk = 0,
   kCheckFailed = 1,
   kUsage = 64,
+  kBadData = 65,
+  kNoStore = 66,
+  kUnavailable = 69,
   kInternal = 70,
-  kOutputLost = 74,
+  kIoFailed = 74,
+  kNoPermission = 77,
 };
+
+/// How the program ends after an error of the library.
+[[nodiscard]] ExitCode exit_code_of(ErrorCode code) noexcept;
 
 }  // namespace holdfast::cli

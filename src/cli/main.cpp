@@ -14,8 +14,10 @@
 
 #include "args.hpp"
 #include "demo.hpp"
+#include "escape.hpp"
 #include "exit_code.hpp"
 #include "interrupt.hpp"
+#include "store_command.hpp"
 #include "terminal.hpp"
 
 namespace holdfast::cli {
@@ -41,7 +43,7 @@ ExitCode code_of_output(const Terminal& terminal, ExitCode code) {
   }
   fmt::print(stderr, "holdfast: standard output cannot be written: {}\n",
              std::generic_category().message(terminal.error()));
-  return kOutputLost;
+  return kIoFailed;
 }
 
 ExitCode run(const PrintText& print) {
@@ -63,20 +65,30 @@ ExitCode run(const DemoArgs& args) {
   }
   const bool passed = play_demo(terminal, chosen_scenarios(args.only), interrupt.stop());
   const ExitCode code = code_of_output(terminal, passed ? kOk : kCheckFailed);
-  if (code != kOutputLost && interrupt.signal() != 0) {
+  if (code != kIoFailed && interrupt.signal() != 0) {
     die_of(interrupt.signal());
   }
   return code;
+}
+
+ExitCode run(const StoreArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_store_command(terminal, args);
+  return code_of_output(terminal, code);
 }
 
 int run_program(int argc, const char* const* argv) {
   try {
     return std::visit([](const auto& args) { return run(args); }, parse_args(argc, argv));
   } catch (const UsageError& error) {
-    fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", error.what());
+    fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", one_line(error.what()));
     return kUsage;
+  } catch (const Error& error) {
+    fmt::print(stderr, "holdfast: {} (error {}, see docs/errors)\n", one_line(error.what()),
+               static_cast<int>(error.code()));
+    return exit_code_of(error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "holdfast: internal error: {}\n", error.what());
+    fmt::print(stderr, "holdfast: internal error: {}\n", one_line(error.what()));
     return kInternal;
   }
 }

@@ -96,7 +96,7 @@ class Backend {
   [[nodiscard]] virtual StoreTime time() = 0;
   [[nodiscard]] virtual CheckReport check() = 0;
   [[nodiscard]] virtual StoreStats stats() = 0;
-  virtual void backup(const std::filesystem::path& target) = 0;
+  virtual BackupReport backup(const std::filesystem::path& target) = 0;
 
   /// Calls back, on a thread of its own and until it is destroyed, with keys that other processes
   /// changed, or with nothing when anything may have changed.

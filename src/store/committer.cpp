@@ -371,18 +371,22 @@ void Committer::let_a_group_gather(Lock& lock) {
 bool Committer::take_turn(Lock& lock) {
   const TimePoint until = queue_.first()->give_up_at_;
   std::optional<Backend::Turn> turn;
-  std::exception_ptr error;
+  Failure failure;
   taking_turn_ = true;
   lock.unlock();
   try {
     turn = backend_.begin_turn(until);
   } catch (...) {
-    error = std::current_exception();
+    failure = failure_of_backend();
   }
   lock.lock();
   taking_turn_ = false;
-  if (error) {
-    refuse_queued(lock, error, TimePoint::max());
+  if (failure.not_written) {
+    refuse_queued(lock, failure.not_written, TimePoint::max());
+    return false;
+  }
+  if (failure.of_rest) {
+    fail(lock, failure);
     return false;
   }
   if (!turn) {
@@ -523,33 +527,18 @@ void Committer::write_gathered(Lock& lock) {
   std::swap(for_writing_, for_gathering_);
   writing_last_ = last_;
   lock.unlock();
-  std::exception_ptr not_written;
-  std::exception_ptr unknown;
-  std::exception_ptr corrupt;
+  Failure failure;
   const Group group = group_of(writing_, writing_last_);
   try {
     cost_ = backend_.write(group);
-  } catch (const StoreBusy&) {
-    not_written = std::current_exception();
-  } catch (const StoreFull&) {
-    not_written = std::current_exception();
-  } catch (const StoreCorrupt&) {
-    corrupt = std::current_exception();
   } catch (...) {
-    unknown = std::current_exception();
+    failure = failure_of_backend();
   }
   lock.lock();
-  if (not_written) {
-    lose(lock, not_written);
-  } else if (corrupt) {
-    fail(lock, corrupt, corrupt);
-  } else if (unknown) {
-    const std::string text = text_of(unknown);
-    fail(lock,
-         std::make_exception_ptr(OutcomeUnknown(
-             text + ": this commit may or may not have happened. Open the store again, and read")),
-         std::make_exception_ptr(
-             StoreFailed(text + ": nothing more is taken or told. Open the store again")));
+  if (failure.not_written) {
+    lose(lock, failure.not_written);
+  } else if (failure.of_rest) {
+    fail(lock, failure);
   } else {
     wrote(lock, group);
   }
@@ -582,8 +571,29 @@ void Committer::lose(Lock& lock, const std::exception_ptr& why) {
   lock.lock();
 }
 
-void Committer::fail(Lock& lock, const std::exception_ptr& of_writing,
-                     const std::exception_ptr& of_rest) {
+/// Within a catch block.
+Committer::Failure Committer::failure_of_backend() {
+  const std::exception_ptr thrown = std::current_exception();
+  try {
+    throw;
+  } catch (const StoreBusy&) {
+    return {.not_written = thrown};
+  } catch (const StoreFull&) {
+    return {.not_written = thrown};
+  } catch (const StoreCorrupt&) {
+    return {.of_writing = thrown, .of_rest = thrown};
+  } catch (...) {
+    const std::string text = text_of(thrown);
+    return {
+        .of_writing = std::make_exception_ptr(OutcomeUnknown(
+            text + ": this commit may or may not have happened. Open the store again, and read")),
+        .of_rest = std::make_exception_ptr(
+            StoreFailed(text + ": nothing more is taken or told. Open the store again"))};
+  }
+}
+
+void Committer::fail(Lock& lock, const Failure& failure) {
+  const auto& [not_written, of_writing, of_rest] = failure;
   failed_ = of_rest;
   forget_undurable(of_writing);
   const Waiters writing = std::exchange(for_writing_, {});

@@ -136,6 +136,12 @@ class Committer {
     Version last;
     std::exception_ptr why;
   };
+  /// What callers are told when the backend throws.
+  struct Failure {
+    std::exception_ptr not_written{};  ///< Nothing happened, and it may go on.
+    std::exception_ptr of_writing{};   ///< Of what was on its way.
+    std::exception_ptr of_rest{};      ///< Of all else, for ever.
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   // The committer's thread.
@@ -153,8 +159,9 @@ class Committer {
   void learn(std::string_view key, Backend::Found found);
   void write_gathered(Lock& lock);
   void wrote(Lock& lock, const Group& group);
+  [[nodiscard]] static Failure failure_of_backend();
   void lose(Lock& lock, const std::exception_ptr& why);
-  void fail(Lock& lock, const std::exception_ptr& of_writing, const std::exception_ptr& of_rest);
+  void fail(Lock& lock, const Failure& failure);
 
   // With the lock held.
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);

@@ -72,10 +72,9 @@ class DiskStore final : public Store {
   }
   [[nodiscard]] Task<CheckReport> check() override { co_return backend_->check(); }
   [[nodiscard]] Task<StoreStats> stats() override { co_return backend_->stats(); }
-  [[nodiscard]] Task<void> backup(std::filesystem::path target) override {
+  [[nodiscard]] Task<BackupReport> backup(std::filesystem::path target) override {
     committer_.check_usable();
-    backend_->backup(target);
-    co_return;
+    co_return backend_->backup(target);
   }
 
  private:

@@ -275,8 +275,19 @@ void MemoryDisk::State::schedule_sync(Unsynced unsynced) {
     unsynced.durable_at = std::max(unsynced.durable_at, unsynced_.back().durable_at);
   }
   unsynced_.push_back(std::move(unsynced));
-  if (unsynced_.size() == 1) {
+  arm_timer();
+}
+
+void MemoryDisk::State::arm_timer() {
+  if (!unsynced_.empty() && !std::exchange(timer_armed_, true)) {
     clock_.arm(timer_, unsynced_.front().durable_at);
+  }
+}
+
+void MemoryDisk::State::disarm_timer() noexcept {
+  // A callback that is under way arms it again if there is a reason.
+  if (timer_armed_ && clock_.try_disarm(timer_)) {
+    timer_armed_ = false;
   }
 }
 
@@ -298,18 +309,38 @@ void MemoryDisk::State::sync_due() noexcept {
   std::vector<Durable*> ended;
   {
     const std::lock_guard lock(mutex_);
-    while (!unsynced_.empty() && unsynced_.front().durable_at <= clock_.now()) {
-      for (auto& [key, before] : unsynced_.front().before) {
-        news.add(std::move(key));
-      }
-      unsynced_.pop_front();
-    }
-    ended = take_durable_waiters();
-    if (!unsynced_.empty()) {
-      clock_.arm(timer_, unsynced_.front().durable_at);
+    timer_armed_ = false;
+    ended = sync_until(clock_.now(), news);
+    arm_timer();
+  }
+  complete(ended);
+}
+
+void MemoryDisk::State::sync_all(std::uint64_t generation) noexcept {
+  News news(*this);
+  std::vector<Durable*> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    if (generation == generation_) {
+      disarm_timer();
+      ended = sync_until(TimePoint::max(), news);
     }
   }
-  for (Durable* waiter : ended) {
+  complete(ended);
+}
+
+std::vector<MemoryDisk::State::Durable*> MemoryDisk::State::sync_until(TimePoint due, News& news) {
+  while (!unsynced_.empty() && unsynced_.front().durable_at <= due) {
+    for (auto& [key, before] : unsynced_.front().before) {
+      news.add(std::move(key));
+    }
+    unsynced_.pop_front();
+  }
+  return take_durable_waiters();
+}
+
+void MemoryDisk::State::complete(const std::vector<Durable*>& waiters) noexcept {
+  for (Durable* waiter : waiters) {
     waiter->complete();
   }
 }
@@ -329,7 +360,7 @@ void MemoryDisk::State::lose_power() {
     unsynced_.pop_back();
   }
   unsynced_.clear();
-  static_cast<void>(clock_.try_disarm(timer_));
+  disarm_timer();
   ++generation_;
   for (Durable* waiter : std::exchange(waiting_, {})) {
     waiter->error_ = power_cut();

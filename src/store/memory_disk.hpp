@@ -49,6 +49,8 @@ class MemoryDisk::State {
   };
   [[nodiscard]] Decision commit(std::uint64_t generation, Batch batch);
   void check_alive(std::uint64_t generation) const;
+  /// Makes durable what was applied, as closing a store does.
+  void sync_all(std::uint64_t generation) noexcept;
 
   /// Lists to be told of what becomes durable.
   void add_watches(std::shared_ptr<detail::WatchList> watches);
@@ -134,6 +136,10 @@ class MemoryDisk::State {
   void put_back(const std::string& key, std::optional<Row> row);
   void schedule_sync(Unsynced unsynced);
   void sync_due() noexcept;
+  [[nodiscard]] std::vector<Durable*> sync_until(TimePoint due, News& news);
+  static void complete(const std::vector<Durable*>& waiters) noexcept;
+  void arm_timer();
+  void disarm_timer() noexcept;
   void lose_power();
   [[nodiscard]] Version durable_version() const;
   [[nodiscard]] std::vector<Durable*> take_durable_waiters();
@@ -152,6 +158,7 @@ class MemoryDisk::State {
   std::vector<Durable*> waiting_;
   std::shared_ptr<const WatchLists> watches_ = std::make_shared<WatchLists>();
   SyncTimer timer_{*this};
+  bool timer_armed_ = false;  // Or its callback is on its way.
 };
 
 }  // namespace holdfast

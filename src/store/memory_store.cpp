@@ -19,6 +19,7 @@ class MemoryStore final : public Store {
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
   ~MemoryStore() override {
+    state_.sync_all(generation_);
     state_.remove_watches(watches_);
     watches_->end(std::make_exception_ptr(Closed("the store " + url_ + " was closed")));
   }
@@ -40,9 +41,9 @@ class MemoryStore final : public Store {
                          .format = 0,
                          .details = {}};
   }
-  [[nodiscard]] Task<void> backup(std::filesystem::path /*target*/) override {
+  [[nodiscard]] Task<BackupReport> backup(std::filesystem::path /*target*/) override {
     throw Unsupported("backup needs a store on a disk, and " + url_ + " is in memory");
-    co_return;
+    co_return BackupReport{};
   }
 
  private:

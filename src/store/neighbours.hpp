@@ -32,6 +32,9 @@ class Neighbours {
   /// During a turn: someone else waits for it.
   [[nodiscard]] virtual bool turn_wanted() noexcept = 0;
 
+  /// During a turn: nobody else has the store open.
+  [[nodiscard]] virtual bool alone() const noexcept = 0;
+
   // The news.
 
   /// During a turn, after a commit: tells the others which keys it changed.

@@ -341,8 +341,12 @@ void Sidecar::fail(std::string_view what, int error) const {
       throw StoreFailed(text + "; see what the system's log says about the disk");
     case ELOOP:
       throw InvalidArgument(text + "; a symbolic link is not followed: name the file itself");
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      throw NoAccess(text + "; it has to be a place where this user may write");
     default:
-      throw InvalidArgument(text + "; it has to be a place where this user may write");
+      throw InvalidArgument(text);
   }
 }
 
@@ -486,6 +490,8 @@ void Sidecar::end_turn() noexcept {
   call_next();
 }
 
+bool Sidecar::alone() const noexcept { return !held_by_other(Bytes::attached()); }
+
 bool Sidecar::turn_wanted() noexcept { return held_by_other(Bytes::line()).has_value(); }
 
 /// Wakes the first in line only: the others would go back to sleep, at some cost for all.
@@ -511,7 +517,7 @@ void Sidecar::publish(std::span<const std::string_view> keys) noexcept {
   HOLDFAST_CHECK(has_turn_, "news are published during a turn");
   // One who attaches after this look misses nothing, though it finds nothing in the ring: it reads
   // the store after it attached, so after the commit that this is about.
-  if (keys.empty() || !held_by_other(Bytes::attached())) {
+  if (keys.empty() || alone()) {
     return;
   }
   news_.write(id_, keys);

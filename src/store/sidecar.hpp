@@ -30,8 +30,8 @@ namespace holdfast::detail {
 class Sidecar final : public Neighbours {
  public:
   /// Opens the file, or creates it with mode 0600. Throws `NotAStore` or `NewerFormat` for a file
-  /// that is not ours to change, `InvalidArgument` for a path that cannot be used, `StoreFull`,
-  /// `StoreBusy`, or `Unsupported` for a file system without locks.
+  /// that is not ours to change, `InvalidArgument` or `NoAccess` for a path that cannot be used,
+  /// `StoreFull`, `StoreBusy`, or `Unsupported` for a file system without locks.
   ///
   /// What was committed before is not news: read the store after this, not before.
   explicit Sidecar(std::filesystem::path path);
@@ -41,6 +41,7 @@ class Sidecar final : public Neighbours {
   [[nodiscard]] bool take_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override;
+  [[nodiscard]] bool alone() const noexcept override;
 
   void publish(std::span<const std::string_view> keys) noexcept override;
   [[nodiscard]] std::optional<News> wait_for_news(TimePoint until) override;

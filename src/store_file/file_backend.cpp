@@ -425,8 +425,8 @@ StoreStats FileBackend::stats() {
   });
 }
 
-void FileBackend::backup(const std::filesystem::path& target) {
-  unchanged_on_error([&] {
+BackupReport FileBackend::backup(const std::filesystem::path& target) {
+  return unchanged_on_error([&] {
     const OtherTurn turn(*this, give_up_at());
     recover();
     StoreRecord record = load_existing();
@@ -434,6 +434,8 @@ void FileBackend::backup(const std::filesystem::path& target) {
     record.ceiling += kVersionsAfterBackup;
     record.time = marked(record.time, clock_.now());
     copy_store(files_, layout_, record, target);
+    const StoreStats copied = stats_of_files(files_, Layout(target));
+    return BackupReport{copied.entries, copied.bytes};
   });
 }
 

@@ -55,7 +55,7 @@ class FileBackend final : public Backend {
   [[nodiscard]] StoreTime time() override;
   [[nodiscard]] CheckReport check() override;
   [[nodiscard]] StoreStats stats() override;
-  void backup(const std::filesystem::path& target) override;
+  BackupReport backup(const std::filesystem::path& target) override;
 
   void listen(OnNews on_news) override;
 

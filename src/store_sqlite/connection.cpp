@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "connection.hpp"
 
+#include <cerrno>
+
 #include <holdfast/detail/check.hpp>
 #include <holdfast/store_error.hpp>
 
@@ -13,6 +15,15 @@ namespace {
 std::string damaged_page_text(sqlite3* handle) {
   const auto page = damaged_page(handle);
   return page ? "page " + std::to_string(*page) + " is damaged: " : std::string{};
+}
+
+/// Whether a file could not be made, or not be given its size, for want of space. Of a failed sync
+/// that does not count: nobody knows what it left.
+bool is_want_of_space(int code, sqlite3* handle) {
+  const bool nothing_written = (code & 0xff) == SQLITE_CANTOPEN || code == SQLITE_IOERR_SHMSIZE ||
+                               code == SQLITE_IOERR_SHMOPEN || code == SQLITE_IOERR_SHMMAP;
+  const int error = nothing_written && handle != nullptr ? sqlite3_system_errno(handle) : 0;
+  return error == ENOSPC || error == EDQUOT;
 }
 
 }  // namespace
@@ -41,7 +52,7 @@ void Connection::raise(int code, std::string_view doing) const {
   const std::string said =
       handle_ ? std::string(sqlite3_errmsg(handle_.get())) : std::string(sqlite3_errstr(code));
   const std::string number = " (SQLite error " + std::to_string(code) + ")";
-  switch (code & 0xff) {
+  switch (is_want_of_space(code, handle_.get()) ? SQLITE_FULL : code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       throw StoreBusy(text + "another process is in the way: " + said + number + "; try again");
@@ -56,8 +67,8 @@ void Connection::raise(int code, std::string_view doing) const {
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_AUTH:
-      throw InvalidArgument(text + said + number +
-                            "; check that the file and its folder can be read and written");
+      throw NoAccess(text + said + number +
+                     "; check that the file and its folder can be read and written");
     default:
       break;
   }
@@ -83,12 +94,19 @@ std::optional<std::int64_t> Connection::query(const char* sql) {
   if (!statement.step()) {
     return std::nullopt;
   }
-  return statement.number(0);
+  const std::int64_t number = statement.number(0);
+  statement.finish();
+  return number;
 }
 
 std::string Connection::query_text(const char* sql) {
   Statement statement(*this, sql);
-  return statement.step() ? std::string(statement.bytes(0)) : std::string{};
+  if (!statement.step()) {
+    return {};
+  }
+  std::string text(statement.bytes(0));
+  statement.finish();
+  return text;
 }
 
 Statement::Statement(Connection& connection, const char* sql) : connection_(connection) {
@@ -134,6 +152,11 @@ bool Statement::step() {
 }
 
 void Statement::run() { HOLDFAST_CHECK(!step(), "a statement that should give no rows gave one"); }
+
+void Statement::finish() {
+  while (step()) {
+  }
+}
 
 void Statement::reset() noexcept { sqlite3_reset(statement_.get()); }
 

@@ -52,6 +52,9 @@ class Statement {
 
   /// True: there is a row. False: it is done, and reset.
   [[nodiscard]] bool step();
+  /// Passes over the rest. What a statement that gives rows changes, such as the journal mode, is
+  /// committed at its end, and only there it can fail.
+  void finish();
   /// Runs a statement that gives no rows.
   void run();
   void reset() noexcept;

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "database.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <holdfast/store_error.hpp>
 
 #include "page_checksums.hpp"
+#include "private_file.hpp"
 
 namespace holdfast::detail {
 
 namespace {
 
-constexpr int kOpenFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+constexpr int kExisting = SQLITE_OPEN_READWRITE;
+constexpr int kCreating = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
 
 // A key's row is where the key is (WITHOUT ROWID): keys that are made one after another and sort so
 // share pages, and a commit writes few. The state is one row on a page of its own.
@@ -29,8 +39,8 @@ constexpr const char* kSchema =
     "  time_high_water_ns INTEGER NOT NULL) STRICT;"
     "INSERT INTO state VALUES(1, 0, 0, '', 0, 0);";
 
-std::unique_ptr<Connection> open(const DatabaseFile& file) {
-  auto connection = std::make_unique<Connection>(file.path, file.vfs, kOpenFlags);
+std::unique_ptr<Connection> open(const DatabaseFile& file, int flags) {
+  auto connection = std::make_unique<Connection>(file.path, file.vfs, flags);
   sqlite3* const handle = connection->handle();
   // Whoever waits in here waits for a moment's work of another connection, not for its turn.
   sqlite3_busy_timeout(handle, 5'000);
@@ -53,9 +63,7 @@ bool is_empty(Connection& connection) {
   return connection.query("PRAGMA page_count").value_or(0) == 0;
 }
 
-void refuse_foreign(Connection& connection, const std::string& path) {
-  const auto application_id = connection.query("PRAGMA application_id").value_or(0);
-  const auto format = connection.query("PRAGMA user_version").value_or(0);
+void refuse_foreign(const std::string& path, std::int64_t application_id, std::int64_t format) {
   if (application_id != std::int64_t{kApplicationId}) {
     throw NotAStore(path +
                     " is an SQLite database, but no Holdfast store. Nothing was changed; give the "
@@ -83,42 +91,60 @@ void create(Connection& connection) {
   connection.run("COMMIT");
 }
 
-/// The path as part of an SQLite URI.
-std::string uri_path(std::string_view path) {
-  static constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string text;
-  for (const char letter : path) {
-    if (letter == '%' || letter == '?' || letter == '#') {
-      const auto byte = static_cast<unsigned char>(letter);
-      text += '%';
-      text += kDigits[byte >> 4U];
-      text += kDigits[byte & 0xfU];
-    } else {
-      text += letter;
-    }
+/// The first bytes of an SQLite database.
+struct Header {
+  static constexpr std::string_view kMagic{"SQLite format 3", 16};
+  std::array<char, 100> bytes{};
+
+  [[nodiscard]] bool is_sqlite() const noexcept {
+    return std::string_view(bytes.data(), kMagic.size()) == kMagic;
   }
-  return text;
+  [[nodiscard]] std::uint32_t number_at(std::size_t offset) const {
+    std::uint32_t number = 0;
+    for (std::size_t i = 0; i < sizeof number; ++i) {
+      number = number << 8U | static_cast<unsigned char>(bytes.at(offset + i));
+    }
+    return number;
+  }
+};
+
+Header read_header(const std::string& path) {
+  Header header;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool read = fd >= 0 && ::read(fd, header.bytes.data(), header.bytes.size()) >= 0;
+  const std::error_code error(errno, std::generic_category());
+  if (fd >= 0) {
+    ::close(fd);
+  }
+  if (!read) {
+    refuse_path(path, error);
+  }
+  return header;
 }
 
 }  // namespace
 
 std::unique_ptr<Connection> connect(const DatabaseFile& file) {
-  auto connection = open(file);
+  auto connection = open(file, kExisting);
   set_up(*connection);
   return connection;
 }
 
 std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
-  auto connection = open(file);
+  auto connection = open(file, kCreating);
   if (is_empty(*connection)) {
     // What a creation that was cut off left behind is rolled back now; the new connection sees an
     // empty file, and so a store of ours from the first page on.
     connection.reset();
-    connection = open(file);
+    connection = open(file, kCreating);
     create(*connection);
   }
-  refuse_foreign(*connection, file.path);
+  refuse_foreign(file.path, connection->query("PRAGMA application_id").value_or(0),
+                 connection->query("PRAGMA user_version").value_or(0));
   set_up(*connection);
+  // The switch to WAL deletes a journal. If that were not durable, a power cut could bring the
+  // journal back, and it would undo what went to the database file since.
+  connection->run("PRAGMA synchronous = EXTRA");
   if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
     throw StoreFailed(file.path + ": SQLite does not switch to its write-ahead log here");
   }
@@ -126,20 +152,20 @@ std::unique_ptr<Connection> connect_or_create(const DatabaseFile& file) {
 }
 
 void refuse_foreign_database(const std::string& path) {
-  try {
-    // Without locks, log or checksums: what it says of itself in its first bytes, no more.
-    Connection connection("file:" + uri_path(path) + "?immutable=1", "",
-                          SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
-    refuse_foreign(connection, path);
-  } catch (const StoreCorrupt&) {
+  // Not through SQLite, which would take a store that was cut off for no database at all.
+  constexpr std::size_t kFormatAt = 60;
+  constexpr std::size_t kApplicationIdAt = 68;
+  const Header header = read_header(path);
+  if (!header.is_sqlite()) {
     throw NotAStore(path +
                     " is no Holdfast store: it is not even an SQLite database. Nothing was "
                     "changed; give the path of a store, or of a file that does not exist yet");
   }
+  refuse_foreign(path, header.number_at(kApplicationIdAt), header.number_at(kFormatAt));
 }
 
-void copy_database(Connection& from, const DatabaseFile& target) {
-  Connection copy(target.path, target.vfs, kOpenFlags);
+std::uint64_t copy_database(Connection& from, const DatabaseFile& target) {
+  Connection copy(target.path, target.vfs, kCreating);
   int reserved = kChecksumBytes;
   copy.check(sqlite3_file_control(copy.handle(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved),
              "reserving bytes for checksums");
@@ -160,6 +186,7 @@ void copy_database(Connection& from, const DatabaseFile& target) {
   copy.check(sqlite3_wal_checkpoint_v2(copy.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
                                        nullptr),
              "completing a backup");
+  return static_cast<std::uint64_t>(copy.query("SELECT count(*) FROM entries").value_or(0));
 }
 
 }  // namespace holdfast::detail

@@ -32,7 +32,8 @@ inline constexpr std::int64_t kBackupLeap = std::int64_t{1} << 32;
 /// having looked.
 void refuse_foreign_database(const std::string& path);
 
-/// A copy of the whole database as of one moment, synced, at `target`, which must not exist.
-void copy_database(Connection& from, const DatabaseFile& target);
+/// A copy of the whole database as of one moment, synced, at `target`, which is an empty file.
+/// Returns how many entries it has.
+std::uint64_t copy_database(Connection& from, const DatabaseFile& target);
 
 }  // namespace holdfast::detail

@@ -17,11 +17,21 @@ namespace {
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
+bool is_denied(int error) noexcept { return error == EACCES || error == EPERM || error == EROFS; }
+
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
 }  // namespace
+
+void refuse_path(const std::filesystem::path& path, std::error_code error) {
+  const std::string text = path.string() + " cannot be used: " + error.message();
+  if (is_denied(error.value())) {
+    throw NoAccess(text + "; check the rights of the file and of the folders above it");
+  }
+  throw InvalidArgument(text);
+}
 
 bool create_private_file(const std::filesystem::path& path) {
   const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -40,14 +50,17 @@ bool create_private_file(const std::filesystem::path& path) {
     throw InvalidArgument(path.string() + " cannot be made: there is no folder " +
                           folder_of(path).string() + "; make it first");
   }
-  throw InvalidArgument(path.string() + " cannot be made: " + error_text(errno) +
-                        "; check the rights of " + folder_of(path).string());
+  if (is_denied(errno)) {
+    throw NoAccess(path.string() + " cannot be made: " + error_text(errno) +
+                   "; check the rights of " + folder_of(path).string());
+  }
+  throw InvalidArgument(path.string() + " cannot be made: " + error_text(errno));
 }
 
 void check_private_file(const std::filesystem::path& path) {
   struct stat found{};
   if (stat(path.c_str(), &found) != 0) {
-    throw InvalidArgument(path.string() + " cannot be used: " + error_text(errno));
+    refuse_path(path, std::error_code(errno, std::generic_category()));
   }
   if (!S_ISREG(found.st_mode)) {
     throw InvalidArgument(path.string() + " is " +

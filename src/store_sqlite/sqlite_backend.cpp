@@ -7,16 +7,13 @@
 
 #include <holdfast/store_error.hpp>
 
+#include "log_file.hpp"
 #include "private_file.hpp"
 #include "store/committer.hpp"
 
 namespace holdfast::detail {
 
 namespace {
-
-/// When the log is this long, its pages go to the database file. Long enough that a page which is
-/// written again and again goes there once.
-constexpr int kCheckpointPages = 4'000;
 
 /// How many versions are set aside at a time; and how few may be left, which one group cannot use
 /// up.
@@ -63,10 +60,11 @@ SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
                 "UPDATE state SET sequence = ?1, ceiling = ?2, time_high_water_ns = ?3") {}
 
 SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
-                             std::unique_ptr<Neighbours> neighbours)
+                             std::unique_ptr<Neighbours> neighbours, int checkpoint_pages)
     : file_(std::move(file)),
       url_("sqlite:" + file_.path),
       options_(options),
+      checkpoint_pages_(checkpoint_pages),
       own_clock_(options.clock == nullptr ? std::make_unique<SystemClock>() : nullptr),
       clock_(options.clock == nullptr ? own_clock_.get() : options.clock),
       neighbours_(std::move(neighbours)),
@@ -89,6 +87,9 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
 
 std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
   const EndTurnAfterUse end_turn(take_turn_to_open());
+  if (neighbours_->alone()) {
+    sync_log(file_);
+  }
   return connect_or_create(file_);
 }
 
@@ -159,12 +160,29 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
     // that it had set; nobody gives them again if everyone starts above it.
-    const std::int64_t last = first_write_ ? state_.ceiling : state_.sequence;
+    const std::int64_t last = first_turn_ ? state_.ceiling : state_.sequence;
+    if (first_turn_) {
+      set_versions_aside();
+    }
     return Turn{static_cast<Version>(last), others_wrote};
+  } catch (const StoreFailed&) {
+    failure_ = std::current_exception();
+    end_turn();
+    throw;
   } catch (...) {
-    neighbours_->end_turn();
+    end_turn();
     throw;
   }
+}
+
+/// Durably, and before the first one is given: a batch is told its version before it is on the
+/// disk.
+void SqliteBackend::set_versions_aside() {
+  State state = state_;
+  state.ceiling += kVersionBlock;
+  write_in_transaction({}, state);
+  state_ = state;
+  first_turn_ = false;
 }
 
 Backend::Found SqliteBackend::read(std::string_view key) {
@@ -197,7 +215,6 @@ Backend::Cost SqliteBackend::write(const Group& group) {
     failure_ = std::current_exception();
     throw;
   }
-  first_write_ = false;
   state_ = state;
   own_sequence_ = state.sequence;
   return cost;
@@ -232,7 +249,7 @@ void SqliteBackend::begin_transaction() {
 }
 
 bool SqliteBackend::raises_ceiling() const noexcept {
-  return first_write_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+  return first_turn_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
 }
 
 void SqliteBackend::end_turn() noexcept {
@@ -261,7 +278,7 @@ Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const Stat
         .run();
     const TimePoint written = MonotonicTime::now();
     writer_.commit.run();
-    const auto keys = static_cast<std::int64_t>(group.changes.size());
+    const auto keys = std::max<std::int64_t>(1, std::ssize(group.changes));
     return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
   } catch (...) {
     // Some errors have rolled it back already, and then there is nothing to roll back.
@@ -274,7 +291,7 @@ void SqliteBackend::checkpoint_if_long() {
   if (wal_pages_ < wal_pages_at_checkpoint_) {
     wal_pages_at_checkpoint_ = 0;  // The log has begun anew.
   }
-  if (wal_pages_ - wal_pages_at_checkpoint_ < kCheckpointPages) {
+  if (wal_pages_ - wal_pages_at_checkpoint_ < checkpoint_pages_) {
     return;
   }
   wal_pages_at_checkpoint_ = wal_pages_;
@@ -321,6 +338,17 @@ class PinnedReader final : public Backend::Snapshot {
   ReaderPool::Lent reader_;
 };
 
+/// What SQLite found, a line each, to `faults`.
+void add_faults(const std::string& path, std::string_view found, std::vector<std::string>& faults) {
+  while (!found.empty()) {
+    const std::string_view line = found.substr(0, found.find('\n'));
+    found.remove_prefix(std::min(line.size() + 1, found.size()));
+    if (line != "ok" && !line.starts_with("***")) {
+      faults.push_back(path + ": " + std::string(line));
+    }
+  }
+}
+
 std::uint64_t file_bytes(const std::string& path) {
   std::error_code ignored;
   const auto bytes = std::filesystem::file_size(path, ignored);
@@ -342,9 +370,7 @@ CheckReport SqliteBackend::check() {
     const auto connection = connect(file_);
     Statement integrity(*connection, "PRAGMA integrity_check(100)");
     while (integrity.step()) {
-      if (integrity.bytes(0) != "ok") {
-        report.faults.push_back(file_.path + ": " + std::string(integrity.bytes(0)));
-      }
+      add_faults(file_.path, integrity.bytes(0), report.faults);
     }
     Statement entries(*connection,
                       "SELECT count(*), max(version), total(length(value)) FROM entries");
@@ -384,22 +410,42 @@ StoreStats SqliteBackend::stats() {
   line("free pages", connection->query("PRAGMA freelist_count").value_or(0));
   line("page bytes", connection->query("PRAGMA page_size").value_or(0));
   line("log bytes", static_cast<std::int64_t>(file_bytes(file_.path + "-wal")));
+  line("sidecar bytes", static_cast<std::int64_t>(file_bytes(file_.path + "-hold")));
   stats.details.append("SQLite: ").append(sqlite3_libversion()).append("\n");
   return stats;
 }
 
-void SqliteBackend::backup(const std::filesystem::path& target) {
+BackupReport SqliteBackend::backup(const std::filesystem::path& target) {
   namespace fs = std::filesystem;
-  if (fs::exists(fs::symlink_status(target))) {
+  std::error_code error;
+  const auto found = fs::symlink_status(target, error);
+  if (fs::exists(found)) {
     throw InvalidArgument("backup: " + target.string() +
                           " exists; give a path where nothing is yet");
   }
+  if (found.type() == fs::file_type::none) {
+    refuse_path(target, error);
+  }
   const fs::path unfinished = target.string() + ".unfinished";
-  fs::remove(unfinished);
-  create_private_file(unfinished);
-  copy_database(*connect(file_), {unfinished.string(), file_.vfs});
-  fs::rename(unfinished, target);
-  sync_folder_of(target);
+  fs::remove(unfinished, error);
+  if (!create_private_file(unfinished)) {
+    throw InvalidArgument("backup: " + unfinished.string() +
+                          " is in the way, and cannot be removed: " + error.message());
+  }
+  try {
+    BackupReport report;
+    report.entries = copy_database(*connect(file_), {unfinished.string(), file_.vfs});
+    report.bytes = file_bytes(unfinished.string());
+    fs::rename(unfinished, target);
+    sync_folder_of(target);
+    return report;
+  } catch (const fs::filesystem_error& failure) {
+    fs::remove(unfinished, error);
+    throw StoreFailed("backup: " + std::string(failure.what()));
+  } catch (...) {
+    fs::remove(unfinished, error);
+    throw;
+  }
 }
 
 // --- News ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ namespace holdfast::detail {
 class SqliteBackend final : public Backend {
  public:
   SqliteBackend(DatabaseFile file, const SqliteOptions& options,
-                std::unique_ptr<Neighbours> neighbours);
+                std::unique_ptr<Neighbours> neighbours, int checkpoint_pages);
   ~SqliteBackend() override;
 
   [[nodiscard]] const std::string& url() const noexcept override { return url_; }
@@ -47,7 +47,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] StoreTime time() override;
   [[nodiscard]] CheckReport check() override;
   [[nodiscard]] StoreStats stats() override;
-  void backup(const std::filesystem::path& target) override;
+  BackupReport backup(const std::filesystem::path& target) override;
   void listen(OnNews on_news) override;
 
  private:
@@ -75,6 +75,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] Neighbours& take_turn_to_open();
   [[nodiscard]] TimeRecord continue_time();
   [[nodiscard]] State read_state();
+  void set_versions_aside();
   void begin_transaction();
   Cost write_in_transaction(const Group& group, const State& state);
   void set_sync(Sync level);
@@ -89,16 +90,17 @@ class SqliteBackend final : public Backend {
   std::string url_;
   Capabilities capabilities_{.durable = true, .atomic = true, .shared = true, .notifies = true};
   SqliteOptions options_;
+  const int checkpoint_pages_;
   std::unique_ptr<Clock> own_clock_;
   Clock* clock_;
   std::unique_ptr<Neighbours> neighbours_;
 
   Writer writer_;
-  const TimeRecord time_;  // Of this boot.
+  std::optional<Sync> sync_;  // As the connection is set; to continue the time needs it.
+  const TimeRecord time_;     // Of this boot.
   State state_;
   std::optional<std::uint32_t> seen_data_version_;
-  std::optional<Sync> sync_;  // As the connection is set.
-  bool first_write_ = true;
+  bool first_turn_ = true;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
   int wal_pages_at_checkpoint_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/sqlite_store.hpp>
 
+#include <cstdint>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -18,12 +19,14 @@ namespace holdfast {
 namespace detail {
 
 std::unique_ptr<Store> open_sqlite_store(const DatabaseFile& file, const SqliteOptions& options,
-                                         std::unique_ptr<Neighbours> neighbours) {
+                                         std::unique_ptr<Neighbours> neighbours,
+                                         int checkpoint_pages) {
   if (options.busy_timeout < Duration::zero()) {
     throw InvalidArgument("busy_timeout: " + std::to_string(options.busy_timeout.count()) +
                           " ns is negative; give zero or more");
   }
-  auto backend = std::make_unique<SqliteBackend>(file, options, std::move(neighbours));
+  auto backend =
+      std::make_unique<SqliteBackend>(file, options, std::move(neighbours), checkpoint_pages);
   CommitterLimits limits;
   limits.busy_timeout = options.busy_timeout;
   return make_disk_store(std::move(backend), limits);
@@ -43,11 +46,30 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
     throw InvalidArgument("the path of an SQLite store is empty; give the path of a file");
   }
   std::error_code error;
-  std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  // Absolute first: of a relative path that leads nowhere yet the other would leave it so.
+  std::filesystem::path found = std::filesystem::absolute(path, error);
+  if (!error) {
+    found = std::filesystem::weakly_canonical(found, error);
+  }
   if (error) {
-    throw InvalidArgument(path.string() + " cannot be used: " + error.message());
+    detail::refuse_path(path, error);
   }
   return found;
+}
+
+void require_store_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error) {
+    detail::refuse_path(path, error);
+  }
+  if (!exists) {
+    throw NoSuchStore("there is no store at " + path.string() + ", and none was to be made");
+  }
+  // As a creation leaves it that was cut off.
+  if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0) {
+    throw NoSuchStore(path.string() + " is empty: no store was made there yet");
+  }
 }
 
 /// Before anything is made beside it: a file that is no store stays alone.
@@ -59,20 +81,40 @@ void refuse_foreign_file(const std::filesystem::path& path) {
   }
 }
 
+enum class Ballast : std::uint8_t { kKept, kDropped };
+
+std::unique_ptr<Store> open_with(Ballast ballast, const std::filesystem::path& file,
+                                 const SqliteOptions& options) {
+  auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
+  detail::Sidecar& beside = *sidecar;
+  if (ballast == Ballast::kDropped) {
+    beside.drop_ballast();
+  }
+  const detail::DatabaseFile database{file.string(), detail::page_checksum_vfs("")};
+  auto store = detail::open_sqlite_store(database, options, std::move(sidecar));
+  if (ballast == Ballast::kKept) {
+    beside.keep_ballast();
+  }
+  return store;
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& path,
                                          const SqliteOptions& options) {
   const std::filesystem::path file = resolved(path);
-  if (!detail::create_private_file(file)) {
+  if (!options.create) {
+    require_store_file(file);
+  }
+  if (!options.create || !detail::create_private_file(file)) {
     refuse_foreign_file(file);
   }
-  auto sidecar = std::make_unique<detail::Sidecar>(with_suffix(file, "-hold"));
-  detail::Sidecar& beside = *sidecar;
-  const detail::DatabaseFile database{file.string(), detail::page_checksum_vfs("")};
-  auto store = detail::open_sqlite_store(database, options, std::move(sidecar));
-  beside.keep_ballast();
-  return store;
+  try {
+    return open_with(Ballast::kKept, file, options);
+  } catch (const StoreFull&) {
+    // SQLite needs a little space even to read. It is there for this.
+    return open_with(Ballast::kDropped, file, options);
+  }
 }
 
 }  // namespace holdfast

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -57,17 +58,32 @@ void require_path(const StoreUrl& url, const char* what) {
   }
 }
 
-std::unique_ptr<Store> open_memory(const StoreUrl& url) {
+/// Whether a store may be made that is not there; what the URL says can only forbid it.
+enum class Create : std::uint8_t { kMay, kMustNot };
+
+[[maybe_unused]] bool parse_create(const std::string& value, Create create) {
+  if (value != "yes" && value != "no") {
+    throw InvalidArgument("create: '" + value + "' is no answer; write yes or no");
+  }
+  return value == "yes" && create == Create::kMay;
+}
+
+std::unique_ptr<Store> open_memory(const StoreUrl& url, Create create) {
   read_options(url, {});
   if (!url.path.empty()) {
     throw InvalidArgument("the store URL '" + url.text +
                           "' has a path, and a store in memory has none; write memory:");
   }
+  if (create == Create::kMustNot) {
+    throw NoSuchStore(
+        "a memory: store is in the program that makes it, and gone with it: there is "
+        "none to open. Give the URL of a store on a disk");
+  }
   return open_memory_store();
 }
 
 #ifdef HOLDFAST_HAS_STORE_FILE
-std::unique_ptr<Store> open_file(const StoreUrl& url) {
+std::unique_ptr<Store> open_file(const StoreUrl& url, [[maybe_unused]] Create create) {
   FileOptions options;
   read_options(url, {{"busy_timeout", [&](const std::string& value) {
                         options.busy_timeout = detail::parse_duration(value, "busy_timeout");
@@ -88,12 +104,16 @@ Sync parse_sync(const std::string& value) {
   throw InvalidArgument("sync: '" + value + "' is no level; write strict or relaxed");
 }
 
-std::unique_ptr<Store> open_sqlite(const StoreUrl& url) {
+std::unique_ptr<Store> open_sqlite(const StoreUrl& url, Create create) {
   SqliteOptions options;
-  read_options(url, {{"sync", [&](const std::string& value) { options.sync = parse_sync(value); }},
-                     {"busy_timeout", [&](const std::string& value) {
-                        options.busy_timeout = detail::parse_duration(value, "busy_timeout");
-                      }}});
+  options.create = create == Create::kMay;
+  read_options(
+      url,
+      {{"sync", [&](const std::string& value) { options.sync = parse_sync(value); }},
+       {"create", [&](const std::string& value) { options.create = parse_create(value, create); }},
+       {"busy_timeout", [&](const std::string& value) {
+          options.busy_timeout = detail::parse_duration(value, "busy_timeout");
+        }}});
   require_path(url, "PATH");
   return open_sqlite_store(url.path, options);
 }
@@ -101,7 +121,7 @@ std::unique_ptr<Store> open_sqlite(const StoreUrl& url) {
 
 struct Kind {
   std::string_view scheme;
-  std::unique_ptr<Store> (*open)(const StoreUrl&);  ///< Null: left out of this build.
+  std::unique_ptr<Store> (*open)(const StoreUrl&, Create);  ///< Null: left out of this build.
 };
 
 constexpr std::array<Kind, 3> kKinds{{
@@ -118,9 +138,7 @@ constexpr std::array<Kind, 3> kKinds{{
 #endif
 }};
 
-}  // namespace
-
-std::unique_ptr<Store> open_store(std::string_view url) {
+std::unique_ptr<Store> open(std::string_view url, Create create) {
   const StoreUrl parsed = detail::parse_store_url(url);
   std::vector<std::string> known;
   for (const Kind& kind : kKinds) {
@@ -132,10 +150,18 @@ std::unique_ptr<Store> open_store(std::string_view url) {
       throw Unsupported("this build of Holdfast was made without " + parsed.scheme +
                         ": stores, which '" + parsed.text + "' needs");
     }
-    return kind.open(parsed);
+    return kind.open(parsed, create);
   }
   throw InvalidArgument("the store URL '" + parsed.text + "' has an unknown scheme '" +
                         parsed.scheme + "'; known are " + quoted_list(known));
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_store(std::string_view url) { return open(url, Create::kMay); }
+
+std::unique_ptr<Store> open_existing_store(std::string_view url) {
+  return open(url, Create::kMustNot);
 }
 
 }  // namespace holdfast

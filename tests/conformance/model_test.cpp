@@ -68,7 +68,7 @@ class Play {
       case Act::kReopen:
         clients_.at(index).reset();
         clients_.at(index).emplace(executor_, kind_.open());
-        on_its_way_.reset();
+        settle();  // A new connection has applied nothing itself.
         break;
     }
   }

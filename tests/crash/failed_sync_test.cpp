@@ -15,6 +15,7 @@
 
 #include "store_sqlite/page_checksums.hpp"
 #include "store_sqlite/test_database.hpp"
+#include "tests/crash/dice.hpp"
 #include "tests/crash/faulty_disk.hpp"
 #include "tests/crash/sqlite_work.hpp"
 
@@ -90,12 +91,15 @@ class AFailedSync : public ::testing::TestWithParam<bool> {
     return acknowledged;
   }
 
-  void react(Database& db, Then then) {
+  /// The machine dies so many I/O points later.
+  void react(Database& db, Then then, std::uint64_t dies_after) {
+    const bool process_dies = then != Then::kGoOn && then != Then::kClose;
+    if (process_dies) {
+      disk_.kill();
+    }
+    disk_.crash_at(disk_.io_points() + dies_after);
     if (then == Then::kGoOn) {
       return;
-    }
-    if (then != Then::kClose) {
-      disk_.kill();
     }
     db.reset();
     if (then == Then::kDieAndWriteAgain) {
@@ -113,11 +117,11 @@ class AFailedSync : public ::testing::TestWithParam<bool> {
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       seed_sqlite(seed);
       disk_.reset(seed, image_);
-      disk_.fail_at(seed % 40, Fault::kSyncError);
+      Dice dice(seed);
+      disk_.fail_at(dice.below(40), Fault::kSyncError);
       Database db = open();
       std::vector<int> acknowledged = work_until_failure(*db, disk_);
-      disk_.crash_at(disk_.io_points() + seed / 40 % 40);
-      react(db, then);
+      react(db, then, dice.below(40));
       for (int i = 101; i <= 104; ++i) {
         if (db->run(transaction(i)) == SQLITE_OK) {
           acknowledged.push_back(i);
@@ -179,7 +183,7 @@ TEST_P(AFailedSync, IsSurvivedByClosingWhichCheckpoints) {
 
 TEST_P(AFailedSync, IsNotSurvivedByADeadProcessWhoseWalIsTrusted) {
   EXPECT_GT(run(Then::kDie, kSeeds).lost, 0);
-  EXPECT_GT(run(Then::kDieAndCheckpoint, kSeeds).corrupt, 0);
+  EXPECT_GT(run(Then::kDieAndCheckpoint, 4 * kSeeds).corrupt, 0);
 }
 
 TEST_P(AFailedSync, IsSurvivedByADeadProcessIfTheWalIsWrittenAgain) {

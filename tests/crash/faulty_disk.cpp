@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <set>
@@ -121,6 +123,8 @@ struct FaultyDisk::State : sqlite3_vfs {
   bool reads_count = false;
   bool dead = false;
   bool full = false;
+  bool lies = false;
+  int last_error = 0;  // As errno would have it; SQLite asks for it after a failed open.
   std::optional<std::uint64_t> dies_at;
   std::vector<Plan> plans;
   std::optional<std::size_t> capacity;
@@ -185,7 +189,8 @@ void FaultyDisk::State::renew_locks() {
 int FaultyDisk::State::create(const std::string& path, std::shared_ptr<Node>& node) {
   const Fate fate = next(Operation::kCreate);
   if (fate == Fate::kFailed || fate == Fate::kFull) {
-    return fate == Fate::kFull ? SQLITE_FULL : SQLITE_CANTOPEN;
+    last_error = fate == Fate::kFull ? ENOSPC : EIO;
+    return SQLITE_CANTOPEN;
   }
   node = std::make_shared<Node>();
   seen[path] = node;
@@ -294,6 +299,9 @@ int FaultyDisk::State::sync(Handle& handle) {
   }
   if (fate == Fate::kDead) {
     return SQLITE_IOERR;
+  }
+  if (lies) {
+    return SQLITE_OK;
   }
   handle.node->file.sync();
   if (find(seen, handle.name) == handle.node.get()) {
@@ -482,6 +490,11 @@ int disk_time_ms(sqlite3_vfs* vfs, sqlite3_int64* now) {
   *now = kJulianMsOf2026 + static_cast<sqlite3_int64>(++disk.clock_ms);
   return SQLITE_OK;
 }
+int disk_last_error(sqlite3_vfs* vfs, int /*bytes*/, char* /*out*/) {
+  State& disk = disk_of(vfs);
+  const std::scoped_lock lock(disk.mutex);
+  return disk.last_error;
+}
 int disk_time(sqlite3_vfs* vfs, double* now) {
   constexpr double kMsOfDay = 86'400'000.0;
   sqlite3_int64 now_ms = 0;
@@ -509,6 +522,7 @@ FaultyDisk::State::State(std::uint64_t seed) : sqlite3_vfs{}, name(next_name()),
   xRandomness = disk_randomness;
   xSleep = disk_sleep;
   xCurrentTime = disk_time;
+  xGetLastError = disk_last_error;
   xCurrentTimeInt64 = disk_time_ms;
 }
 
@@ -525,6 +539,7 @@ void FaultyDisk::reset(std::uint64_t seed, const Image& files) {
   ++state_->generation;
   state_->forget_plans();
   state_->capacity.reset();
+  state_->lies = false;
   state_->points = 0;
   state_->faults = 0;
   state_->clock_ms = 0;
@@ -576,6 +591,11 @@ void FaultyDisk::free_space() {
   state_->full = false;
 }
 
+void FaultyDisk::ignore_syncs(bool ignore) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->lies = ignore;
+}
+
 void FaultyDisk::crash() {
   const std::scoped_lock lock(state_->mutex);
   std::set<std::string> names;
@@ -602,6 +622,7 @@ void FaultyDisk::crash() {
 void FaultyDisk::kill() {
   const std::scoped_lock lock(state_->mutex);
   state_->renew_locks();
+  state_->forget_plans();
 }
 
 FaultyDisk::Image FaultyDisk::files() const {

@@ -64,12 +64,16 @@ class FaultyDisk {
   void set_capacity(std::optional<std::size_t> bytes);
   void free_space();
 
+  /// A disk that lies: syncs succeed and make nothing durable. Until `reset`.
+  void ignore_syncs(bool ignore);
+
   // Deaths.
 
   /// The machine dies, unless it has already, and comes up again with what the seed lets survive.
   /// Plans are gone; handles that are open go on failing. Close them before files are used again.
   void crash();
   /// The process dies: handles go on failing and locks are gone, but all that was written is seen.
+  /// Plans are gone. After `crash_at` has come to pass it was the process that died there.
   void kill();
 
   // The files as a process sees them.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exit_code.hpp"
+
+namespace holdfast::cli {
+
+ExitCode exit_code_of(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return kUsage;
+    case ErrorCode::kNotAStore:
+    case ErrorCode::kNewerFormat:
+    case ErrorCode::kStoreCorrupt:
+      return kBadData;
+    case ErrorCode::kNoSuchStore:
+      return kNoStore;
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kTimedOut:
+    case ErrorCode::kStoreBusy:
+      return kUnavailable;
+    case ErrorCode::kStoreFull:
+    case ErrorCode::kStoreFailed:
+    case ErrorCode::kOutcomeUnknown:
+      return kIoFailed;
+    case ErrorCode::kNoAccess:
+      return kNoPermission;
+    case ErrorCode::kUnsatisfiable:
+    case ErrorCode::kWrongContext:
+    case ErrorCode::kTaskTooDeep:
+    case ErrorCode::kQueueFull:
+    case ErrorCode::kDropped:
+    case ErrorCode::kDeadlock:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kClosed:
+      break;
+  }
+  return kInternal;
+}
+
+}  // namespace holdfast::cli
