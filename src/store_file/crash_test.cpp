@@ -57,6 +57,28 @@ Files::Hook killer(std::uint64_t at_step) {
   };
 }
 
+struct Killed {};
+
+/// The same without the death: nobody else catches this, and what is destroyed on the way out
+/// changes no file. Many times faster.
+Files::Hook thrower(std::uint64_t at_step) {
+  return [at_step, step = std::uint64_t{0}](Files::Step, const fs::path&) mutable {
+    if (++step == at_step) {
+      throw Killed();
+    }
+    return 0;
+  };
+}
+
+bool recovers(const fs::path& store, std::uint64_t killed_at_step) {
+  try {
+    open_backend(store, thrower(killed_at_step));
+    return true;
+  } catch (const Killed&) {
+    return false;
+  }
+}
+
 /// Runs `part` in a process of its own; false if it was killed.
 bool survives(const std::function<void()>& part) {
   const pid_t child = ::fork();
@@ -135,7 +157,7 @@ TEST(FileStoreCrash, AKillAtAnyStepOfTheRecoveryIsRecoveredFromAsWell) {
       SCOPED_TRACE("killed at step " + std::to_string(step) + ", then at " + std::to_string(again));
       fs::remove_all(folder.store());
       fs::copy(before, folder.store(), fs::copy_options::recursive);
-      recovered = survives([&] { open_backend(folder.store(), killer(again)); });
+      recovered = recovers(folder.store(), again);
       const auto backend = open_backend(folder.store());
       EXPECT_EQ(all_rows(*backend), script.state(told->acknowledged + 1))
           << "what had its journal did happen";
