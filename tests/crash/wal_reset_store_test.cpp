@@ -70,6 +70,7 @@ class WatchedNeighbours final : public detail::Neighbours {
   struct Hooks {
     std::function<void()> on_wait = [] {};
     std::function<void()> on_publish = [] {};
+    std::function<void()> on_end = [] {};
   };
   WatchedNeighbours(const std::optional<std::string>& file, Hooks& hooks) : hooks_(hooks) {
     if (file) {
@@ -88,6 +89,7 @@ class WatchedNeighbours final : public detail::Neighbours {
     if (sidecar_ != nullptr) {
       sidecar_->end_turn();
     }
+    hooks_.on_end();
   }
   [[nodiscard]] bool alone() const noexcept override {
     return sidecar_ != nullptr && sidecar_->alone();
@@ -171,6 +173,8 @@ class WalResetOfStores : public ::testing::Test {
     const std::string vfs = detail::page_checksum_vfs("");
     Event second_done_or_waits;
     Event third_done_or_waits;
+    Event first_done;
+    Event second_done;
     WatchedNeighbours::Hooks of_first;
     WatchedNeighbours::Hooks of_second;
     WatchedNeighbours::Hooks of_third;
@@ -199,9 +203,18 @@ class WalResetOfStores : public ::testing::Test {
         return;
       }
       pausing.arm();
-      checkpoints = start([&] { commit(*second); }, second_done_or_waits);
+      checkpoints = start(
+          [&] {
+            commit(*second);
+            EXPECT_TRUE(second_done.wait());
+          },
+          second_done_or_waits);
     };
+    // Whoever commits is told before others are, and before the checkpoint.
+    of_first.on_end = [&] { first_done.happen(); };
+    of_second.on_end = [&] { second_done.happen(); };
     commit(*first);
+    EXPECT_TRUE(first_done.wait());
     pausing.disarm();
     checkpoints.get();
     if (starts_over.valid()) {
