@@ -18,13 +18,14 @@ constexpr std::string_view digits_of(Base64 form) {
   return form == Base64::kPadded ? kPaddedDigits : kFileNameDigits;
 }
 
-using Values = std::array<std::int8_t, 256>;
+using Values = std::array<std::uint8_t, 256>;
+constexpr std::uint8_t kNoDigit = 64;
 
 constexpr Values values_of(Base64 form) {
   Values values{};
-  values.fill(-1);
-  for (std::size_t value = 0; value < 64; ++value) {
-    values[static_cast<unsigned char>(digits_of(form)[value])] = static_cast<std::int8_t>(value);
+  values.fill(kNoDigit);
+  for (std::uint8_t value = 0; value < kNoDigit; ++value) {
+    values[static_cast<unsigned char>(digits_of(form)[value])] = value;
   }
   return values;
 }
@@ -62,11 +63,11 @@ std::optional<std::string> from_base64(std::string_view text, Base64 form) {
   std::uint32_t bits = 0;
   unsigned bit_count = 0;
   for (const char digit : digits) {
-    const int value = values[static_cast<unsigned char>(digit)];
-    if (value < 0) {
+    const std::uint32_t value = values[static_cast<unsigned char>(digit)];
+    if (value == kNoDigit) {
       return std::nullopt;
     }
-    bits = bits << 6U | static_cast<std::uint32_t>(value);
+    bits = bits << 6U | value;
     bit_count += 6;
     if (bit_count >= 8) {
       bit_count -= 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checksum.hpp"
 
-#define XXH_INLINE_ALL
+#define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): its name for "no library".
 #include <xxhash.h>
 
 #include <array>

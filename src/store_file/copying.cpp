@@ -2,9 +2,9 @@
 #include "copying.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <set>
 #include <string>
 #include <system_error>
