@@ -38,6 +38,14 @@ class WorkList {
     first_ = work.next;
     return work;
   }
+  /// Takes all of `other`, which is empty then.
+  void append(WorkList& other) noexcept {
+    if (other.first_ != nullptr) {
+      (first_ == nullptr ? first_ : last_->next) = other.first_;
+      last_ = other.last_;
+      other.first_ = nullptr;
+    }
+  }
 
  private:
   Work* first_ = nullptr;
@@ -57,6 +65,8 @@ class Executor {
   virtual ~Executor();
 
   virtual void post(Work& work) noexcept = 0;
+  /// The same for many at once, in their order.
+  virtual void post_all(detail::WorkList& works) noexcept;
   [[nodiscard]] virtual Clock& clock() noexcept = 0;
 
   /// Runs work on this thread until `done()`, if this executor is driven by hand; the others return
@@ -100,6 +110,7 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override;
 
   void post(Work& work) noexcept override;
+  void post_all(detail::WorkList& works) noexcept override;
   [[nodiscard]] Clock& clock() noexcept override;
 
   [[nodiscard]] static std::size_t default_thread_count() noexcept;

@@ -72,6 +72,12 @@ std::string Executor::Tasks::example() const {
 Executor::Executor() : tasks_(std::make_unique<Tasks>(*this)) {}
 Executor::~Executor() = default;
 
+void Executor::post_all(detail::WorkList& works) noexcept {
+  while (!works.empty()) {
+    post(works.pop());
+  }
+}
+
 void Executor::drive_until(const std::function<bool()>& /*done*/) {}
 
 std::size_t Executor::task_count() const noexcept { return tasks_->size(); }

@@ -53,6 +53,14 @@ class ThreadPool::Threads {
     }
   }
 
+  void post_all(detail::WorkList& works) noexcept {
+    const std::scoped_lock lock(mutex_);
+    ready_.append(works);
+    if (idle_ > 0) {
+      ready_changed_.notify_all();
+    }
+  }
+
  private:
   void run() noexcept {
     std::unique_lock lock(mutex_);
@@ -92,6 +100,8 @@ ThreadPool::~ThreadPool() {
   stop_tasks();
   wait_for_tasks();
 }
+
+void ThreadPool::post_all(detail::WorkList& works) noexcept { threads_->post_all(works); }
 
 void ThreadPool::post(Work& work) noexcept { threads_->post(work); }
 Clock& ThreadPool::clock() noexcept { return clock_; }

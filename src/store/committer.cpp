@@ -14,9 +14,12 @@ namespace {
 
 constexpr std::size_t kLostMax = 1'024;
 
-constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(20);
-constexpr Duration kQuietMax = std::chrono::microseconds(20);
+/// To wake a thread on an idle core takes long, and it is done twice for each answer. As long as a
+/// sync takes, and at most this long, it is worth waiting for whoever was answered to come back.
+constexpr Duration kSpinMax = std::chrono::microseconds(200);
+/// A group takes the time of so many syncs to write before it is large enough.
 constexpr int kWorthOfSync = 2;
+constexpr Duration kQuietMax = std::chrono::microseconds(25);
 
 void pause_cpu() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -61,12 +64,12 @@ void Committer::Request::begin() {
   bool wake = false;
   {
     const std::lock_guard lock(committer.mutex_);
+    ++committer.arrived_;
     if (committer.failed_) {
       error_ = committer.failed_;
     } else if (!committer.can_decide_at_once(batch_)) {
       give_up_at_ = MonotonicTime::now() + committer.limits_.busy_timeout;
       committer.queue_.push(*this);
-      ++committer.arrived_;
       wake = std::exchange(committer.asleep_, false);
       if (!wake) {
         return;
@@ -154,19 +157,21 @@ void Committer::Queue::remove(Request& request) noexcept {
 }
 
 void Committer::complete(const std::vector<Request*>& requests) noexcept {
+  Wakeups wakeups;
   for (Request* request : requests) {
-    request->complete();
+    request->complete(wakeups);
   }
 }
 
 void Committer::complete(const Waiters& waiters, const std::exception_ptr& error) noexcept {
+  Wakeups wakeups;
   for (Request* request : waiters.requests) {
     request->error_ = error;
-    request->complete();
+    request->complete(wakeups);
   }
   for (Durable* durable : waiters.durables) {
     durable->error_ = error;
-    durable->complete();
+    durable->complete(wakeups);
   }
 }
 
@@ -244,7 +249,6 @@ CommitOutcome Committer::decide(Batch& batch) {
     return refusal(*broken, entry_of(broken->key, *find(broken->key)));
   }
   gather(std::move(batch).take_writes());
-  ++arrived_;
   return Committed{last_};
 }
 
@@ -323,7 +327,7 @@ void Committer::wait_for_work(Lock& lock) {
   if (!is_work()) {
     // Whoever was just answered often has more to say, and would have to wake this thread.
     lock.unlock();
-    wait_for_arrivals(arrived_.load() + 1, kSpinBeforeSleep);
+    wait_for_arrivals(arrived_.load() + 1, std::min<Duration>(cost_.of_sync, kSpinMax));
     lock.lock();
   }
   while (!is_work()) {
@@ -333,20 +337,21 @@ void Committer::wait_for_work(Lock& lock) {
   asleep_ = false;
 }
 
-/// Spins until `arrived_` is so far, or nothing has come for `quiet_max`.
-void Committer::wait_for_arrivals(std::uint64_t until, Duration quiet_max) const noexcept {
+/// Spins until `arrived_` is so far, or the first one has not come for `patience`, or another one
+/// for a little while.
+void Committer::wait_for_arrivals(std::uint64_t until, Duration patience) const noexcept {
   std::uint64_t seen = arrived_.load(std::memory_order_relaxed);
-  TimePoint last_arrival = MonotonicTime::now();
+  TimePoint give_up_at = MonotonicTime::now() + patience;
   while (seen < until) {
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < 16; ++i) {
       pause_cpu();
     }
     const std::uint64_t arrived = arrived_.load(std::memory_order_relaxed);
     const TimePoint now = MonotonicTime::now();
     if (arrived != seen) {
       seen = arrived;
-      last_arrival = now;
-    } else if (now - last_arrival > quiet_max) {
+      give_up_at = now + kQuietMax;
+    } else if (now > give_up_at) {
       return;
     }
   }
@@ -355,16 +360,16 @@ void Committer::wait_for_arrivals(std::uint64_t until, Duration quiet_max) const
 /// A group should be worth its sync. Those who were answered a moment ago are about to come back,
 /// and would miss a group that left with the first of them.
 void Committer::let_a_group_gather(Lock& lock) {
-  const std::uint64_t here = gathering_batches_ + (queue_.empty() ? 0 : 1);
-  const auto worth = static_cast<std::uint64_t>(
-      cost_.of_key.count() == 0 ? 0 : kWorthOfSync * cost_.of_sync / cost_.of_key);
-  const std::uint64_t expected = std::min<std::uint64_t>(answered_, worth);
-  if (here >= expected) {
+  const std::uint64_t arrived = arrived_;
+  const std::uint64_t all_are_back = arrived_when_answered_ + answered_;
+  const auto worth = static_cast<std::uint64_t>(kWorthOfSync * cost_.of_sync /
+                                                std::max<Duration>(cost_.of_key, Duration(1)));
+  if (gathering_batches_ >= worth || arrived >= all_are_back) {
     return;
   }
-  const std::uint64_t until = arrived_.load() + (expected - here);
+  const std::uint64_t until = std::min(all_are_back, arrived + worth - gathering_batches_);
   lock.unlock();
-  wait_for_arrivals(until, kQuietMax);
+  wait_for_arrivals(until, std::min<Duration>(cost_.of_sync / 2, kSpinMax));
   lock.lock();
 }
 
@@ -530,7 +535,7 @@ void Committer::write_gathered(Lock& lock) {
   Failure failure;
   const Group group = group_of(writing_, writing_last_);
   try {
-    cost_ = backend_.write(group);
+    learn_cost(backend_.write(group));
   } catch (...) {
     failure = failure_of_backend();
   }
@@ -544,10 +549,19 @@ void Committer::write_gathered(Lock& lock) {
   }
 }
 
+void Committer::learn_cost(const Backend::Cost& cost) noexcept {
+  // The sync of a large group takes longer. What a small one costs is the least seen lately.
+  cost_.of_sync = cost_.of_sync == Duration::zero()
+                      ? cost.of_sync
+                      : std::min(cost.of_sync, cost_.of_sync + cost_.of_sync / 64);
+  cost_.of_key = cost.of_key;
+}
+
 void Committer::wrote(Lock& lock, const Group& group) {
   durable_ = writing_last_;
   const Waiters waiters = std::exchange(for_writing_, {});
   answered_ = waiters.requests.size();
+  arrived_when_answered_ = arrived_;
   lock.unlock();
   complete(waiters, nullptr);
   backend_.announce(group);

@@ -147,7 +147,7 @@ class Committer {
   // The committer's thread.
   void run();
   void wait_for_work(Lock& lock);
-  void wait_for_arrivals(std::uint64_t until, Duration quiet_max) const noexcept;
+  void wait_for_arrivals(std::uint64_t until, Duration patience) const noexcept;
   void let_a_group_gather(Lock& lock);
   [[nodiscard]] bool take_turn(Lock& lock);
   void write_all_there_is(Lock& lock);
@@ -158,6 +158,7 @@ class Committer {
   void fetch(Lock& lock, const std::vector<Request*>& requests);
   void learn(std::string_view key, Backend::Found found);
   void write_gathered(Lock& lock);
+  void learn_cost(const Backend::Cost& cost) noexcept;
   void wrote(Lock& lock, const Group& group);
   [[nodiscard]] static Failure failure_of_backend();
   void lose(Lock& lock, const std::exception_ptr& why);
@@ -208,7 +209,8 @@ class Committer {
   KnownRows known_;  // What the disk has, as far as it is known in this turn.
   std::vector<Lost> lost_;
   Backend::Cost cost_;
-  std::size_t answered_ = 0;  // Callers whose batches were in the last group.
+  std::size_t answered_ = 0;  // Callers whose batches were in the last group, and `arrived_` then.
+  std::uint64_t arrived_when_answered_ = 0;
 
   std::thread thread_;
 };

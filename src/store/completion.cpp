@@ -26,6 +26,28 @@ void Completion::complete() noexcept {
   }
 }
 
+void Completion::complete(Wakeups& wakeups) noexcept {
+  TaskContext* const context = context_;
+  const std::coroutine_handle<> task = task_;
+  if (progress_.exchange(Progress::kComplete, std::memory_order_acq_rel) == Progress::kSuspended) {
+    wakeups.add(*context, task);
+  }
+}
+
+void Wakeups::add(TaskContext& context, std::coroutine_handle<> task) noexcept {
+  if (executor_ != &context.executor()) {
+    wake();
+    executor_ = &context.executor();
+  }
+  works_.push(context.work_to_resume(task));
+}
+
+void Wakeups::wake() noexcept {
+  if (!works_.empty()) {
+    executor_->post_all(works_);
+  }
+}
+
 void Completion::await_resume() {
   if (!began_) {
     throw Cancelled("'" + context_->name() + "' was asked to stop, so this was not begun");

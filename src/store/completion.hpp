@@ -10,6 +10,23 @@
 
 namespace holdfast::detail {
 
+/// Tasks to be woken together: their executor is called once, not once for each. Wakes them when it
+/// goes.
+class Wakeups {
+ public:
+  Wakeups() = default;
+  Wakeups(const Wakeups&) = delete;
+  Wakeups& operator=(const Wakeups&) = delete;
+  ~Wakeups() { wake(); }
+
+  void add(TaskContext& context, std::coroutine_handle<> task) noexcept;
+  void wake() noexcept;
+
+ private:
+  Executor* executor_ = nullptr;
+  WorkList works_;
+};
+
 /// A task's wait for something that any thread completes: awaited once, by one task.
 class Completion : private Wait {
  public:
@@ -31,6 +48,8 @@ class Completion : private Wait {
   virtual void stop() noexcept = 0;
   /// Once, from any thread. The object may be gone when it returns.
   void complete() noexcept;
+  /// The same, leaving it to `wakeups` to wake the task.
+  void complete(Wakeups& wakeups) noexcept;
 
  private:
   enum class Progress : std::uint8_t { kStarting, kSuspended, kComplete };

@@ -65,7 +65,7 @@ void KnownRows::add(std::string key, Known known) {
 
 void KnownRows::add(Rows rows) {
   shorten_gaps(rows);
-  if (rows.size() >= kRowsMax / 4) {
+  if (rows.size() >= kManyRows) {
     // Taken as it is, and what was young before is old: each row by itself would cost too much.
     forget_old();
     for (const auto& [key, known] : rows) {

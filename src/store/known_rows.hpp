@@ -39,6 +39,7 @@ class KnownRows {
 
  private:
   static constexpr std::size_t kRowsMax = 8'192;
+  static constexpr std::size_t kManyRows = 128;
   static constexpr std::size_t kBytesMax = std::size_t{8} << 20;
   static constexpr std::size_t kGapsMax = 64;
 

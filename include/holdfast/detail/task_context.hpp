@@ -79,8 +79,12 @@ class TaskContext {
 
   /// Resumes `coroutine` on the executor, later.
   void schedule(std::coroutine_handle<> coroutine) noexcept {
+    executor_.post(work_to_resume(coroutine));
+  }
+  /// The same for who posts it to the executor himself, with others.
+  [[nodiscard]] Work& work_to_resume(std::coroutine_handle<> coroutine) noexcept {
     resume_next_ = coroutine;
-    executor_.post(resume_work_);
+    return resume_work_;
   }
   /// Hands over to `coroutine` when the running one has suspended: a jump of the trampoline, which
   /// keeps the stack flat whatever the compiler makes of symmetric transfer. If something that is
