@@ -53,7 +53,7 @@ class Batch {
   /// A string that is moved in need not be copied.
   template <std::same_as<std::string> Value>
   Batch& put(std::string_view key, Value&& value) {
-    return put_owned(key, std::move(value));
+    return put_owned(key, std::forward<Value>(value));
   }
   /// Erasing a key that does not exist is no error.
   Batch& erase(std::string_view key);

@@ -366,7 +366,8 @@ void MemoryDisk::State::lose_power() {
     waiter->error_ = power_cut();
     waiter->complete();
   }
-  for (const auto& watches : *std::exchange(watches_, std::make_shared<WatchLists>())) {
+  const auto ended = std::exchange(watches_, std::make_shared<WatchLists>());
+  for (const auto& watches : *ended) {
     watches->end(std::make_exception_ptr(StoreFailed(kCrashed)));
   }
 }

@@ -73,7 +73,7 @@ class WatchList : public std::enable_shared_from_this<WatchList> {
  private:
   using Watchers = std::vector<std::weak_ptr<WatchedPrefix>>;
   struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard says so.
   };
 
   std::vector<std::shared_ptr<WatchedPrefix>> all();

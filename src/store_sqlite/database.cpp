@@ -46,7 +46,7 @@ std::unique_ptr<Connection> open(const DatabaseFile& file, int flags) {
   sqlite3_busy_timeout(handle, 5'000);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  // A checkpoint outside of our turn is what loses commits on this SQLite, see docs/sqlite.md.
+  // A checkpoint outside of our turn is what loses commits on this SQLite, see docs/stores.md.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   connection->run("PRAGMA wal_autocheckpoint = 0");
   return connection;
