@@ -65,12 +65,13 @@ LeaseHeld held_by(const record::Lease& record, Version version, StoreTime now) {
 
 /// Nothing: it may or may not have happened.
 Task<std::optional<CommitOutcome>> commit_or_lose_sight(Store& store, Batch batch) {
+  std::optional<CommitOutcome> seen;
   try {
-    CommitOutcome outcome = co_await store.commit(std::move(batch));
-    co_return std::move(outcome);
+    seen = co_await store.commit(std::move(batch));
   } catch (const OutcomeUnknown&) {
+    seen.reset();
   }
-  co_return std::nullopt;
+  co_return seen;
 }
 
 struct Request {

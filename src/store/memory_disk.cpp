@@ -193,7 +193,8 @@ MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, 
   if (chance(faults_.busy_chance)) {
     throw StoreBusy("a memory store was busy, by its faults");
   }
-  const bool crashes = commits_until_crash_ != 0 && --commits_until_crash_ == 0;
+  const bool crashes = commits_until_crash_ == 1;
+  commits_until_crash_ -= commits_until_crash_ == 0 ? 0 : 1;
   const bool fails = crashes || chance(faults_.unknown_chance);
   const bool fails_before = fails && chance(0.5);
   std::optional<CommitOutcome> outcome;

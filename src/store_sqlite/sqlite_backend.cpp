@@ -149,12 +149,9 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
   }
   try {
     begin_transaction();
-    std::uint32_t data_version = 0;
-    writer_.connection->check(sqlite3_file_control(writer_.connection->handle(), "main",
-                                                   SQLITE_FCNTL_DATA_VERSION, &data_version),
-                              "asking whether others wrote");
-    const bool others_wrote = data_version != std::exchange(seen_data_version_, data_version);
+    const bool others_wrote = data_version() != seen_data_version_;
     if (others_wrote) {
+      seen_data_version_ = data_version();
       others_wrote_ = true;
       state_ = read_state();
     }
@@ -173,6 +170,14 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
     end_turn();
     throw;
   }
+}
+
+std::uint32_t SqliteBackend::data_version() const {
+  std::uint32_t version = 0;
+  writer_.connection->check(sqlite3_file_control(writer_.connection->handle(), "main",
+                                                 SQLITE_FCNTL_DATA_VERSION, &version),
+                            "asking whether others wrote");
+  return version;
 }
 
 /// Durably, and before the first one is given: a batch is told its version before it is on the
@@ -278,6 +283,7 @@ Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const Stat
         .run();
     const TimePoint written = MonotonicTime::now();
     writer_.commit.run();
+    seen_data_version_ = data_version();  // Our own commits count, too.
     const auto keys = std::max<std::int64_t>(1, std::ssize(group.changes));
     return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
   } catch (...) {

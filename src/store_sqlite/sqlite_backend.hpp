@@ -75,6 +75,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] Neighbours& take_turn_to_open();
   [[nodiscard]] TimeRecord continue_time();
   [[nodiscard]] State read_state();
+  [[nodiscard]] std::uint32_t data_version() const;
   void set_versions_aside();
   void begin_transaction();
   Cost write_in_transaction(const Group& group, const State& state);

@@ -91,8 +91,9 @@ Duration parse_duration(std::string_view text, std::string_view name) {
                                                {"m", 60'000'000'000},
                                                {"h", 3'600'000'000'000}}};
   std::int64_t count = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, count);
   const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   for (const Unit& one : kUnits) {
     if (error == std::errc{} && unit == one.name && count >= 0 &&
