@@ -145,6 +145,7 @@ using SharedStoreKinds = Shared<StoreKinds>::Type;
 
 struct StoreKindNames {
   template <typename Kind>
+  // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest calls it so.
   static std::string GetName(int /*index*/) {
     return Kind::kName;
   }
