@@ -104,6 +104,11 @@ class Backend {
   virtual void listen(OnNews on_news) = 0;
 };
 
+/// How many versions a process sets aside at a time, durably, before it gives the first of them.
+inline constexpr Version kVersionBlock = Version{1} << 20U;
+/// How far a backup's versions go on above those of the original.
+inline constexpr Version kBackupLeap = Version{1} << 32U;
+
 /// How many bytes of entries a page has at most, but for the last entry.
 inline constexpr std::size_t kPageBytesMax = std::size_t{16} << 20;
 

@@ -317,7 +317,7 @@ void Committer::run() {
     }
     if (take_turn(lock)) {
       write_all_there_is(lock);
-      end_turn(lock);
+      end_turn();
     }
   }
 }
@@ -415,7 +415,7 @@ bool Committer::take_turn(Lock& lock) {
   return true;
 }
 
-void Committer::end_turn(Lock& /*lock*/) {
+void Committer::end_turn() {
   has_turn_ = false;
   yielding_ = false;
   backend_.end_turn();

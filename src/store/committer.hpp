@@ -151,7 +151,7 @@ class Committer {
   void let_a_group_gather(Lock& lock);
   [[nodiscard]] bool take_turn(Lock& lock);
   void write_all_there_is(Lock& lock);
-  void end_turn(Lock& lock);
+  void end_turn();
   void refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by);
   void decide_queued(Lock& lock);
   [[nodiscard]] std::vector<Request*> take_queued();

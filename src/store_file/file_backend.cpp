@@ -18,13 +18,9 @@ namespace holdfast::detail {
 
 namespace {
 
-// More than `apply` hands out before the next transaction is written: the committer gathers two
+// A block is more than `apply` hands out before the next transaction is written: the committer gathers two
 // groups of batches at most.
-constexpr Version kVersionsAhead = Version{1} << 20U;
-static_assert(kVersionsAhead > 4 * CommitterLimits{}.group_batches_max);
-
-// More than will ever be committed between a backup and its use.
-constexpr Version kVersionsAfterBackup = Version{1} << 32U;
+static_assert(kVersionBlock > 4 * CommitterLimits{}.group_batches_max);
 
 // Looks for what a process that was killed could not tell.
 constexpr Duration kLookInterval = std::chrono::seconds(1);
@@ -210,7 +206,7 @@ void FileBackend::leave_versions_behind() {
   remove_leftovers();
   StoreRecord above = record_;
   above.sequence = std::max(record_.ceiling, neighbours_->durable_mark());
-  above.ceiling = above.sequence + kVersionsAhead;
+  above.ceiling = above.sequence + kVersionBlock;
   above.time = marked(record_.time, clock_.now());
   replace_record(files_, layout_, above);
   record_ = above;
@@ -262,7 +258,7 @@ Journal FileBackend::journal_of(const Group& group) {
   Journal journal{record_, {}};
   StoreRecord& store = journal.store;
   store.sequence = group.last;
-  store.ceiling = std::max(record_.ceiling, group.last + kVersionsAhead);
+  store.ceiling = std::max(record_.ceiling, group.last + kVersionBlock);
   store.time = marked(record_.time, clock_.now());
   for (const Change& change : group.changes) {
     const auto before = entries_.find(change.key);
@@ -430,8 +426,8 @@ BackupReport FileBackend::backup(const std::filesystem::path& target) {
     const OtherTurn turn(*this, give_up_at());
     recover();
     StoreRecord record = load_existing();
-    record.sequence += kVersionsAfterBackup;
-    record.ceiling += kVersionsAfterBackup;
+    record.sequence += kBackupLeap;
+    record.ceiling += kBackupLeap;
     record.time = marked(record.time, clock_.now());
     copy_store(files_, layout_, record, target);
     const StoreStats copied = stats_of_files(files_, Layout(target));

@@ -15,6 +15,7 @@
 
 #include "page_checksums.hpp"
 #include "private_file.hpp"
+#include "store/backend.hpp"
 
 namespace holdfast::detail {
 

@@ -18,9 +18,6 @@ struct DatabaseFile {
 
 inline constexpr int kSqliteFormat = 1;
 
-/// How far a backup's versions go on above those of the original.
-inline constexpr std::int64_t kBackupLeap = std::int64_t{1} << 32;
-
 /// A connection for reading and writing with all settings made, to a store that exists.
 [[nodiscard]] std::unique_ptr<Connection> connect(const DatabaseFile& file);
 

@@ -15,10 +15,9 @@ namespace holdfast::detail {
 
 namespace {
 
-/// How many versions are set aside at a time; and how few may be left, which one group cannot use
-/// up.
-constexpr std::int64_t kVersionBlock = std::int64_t{1} << 20;
+/// How few of the versions set aside may be left: more than one group can use up.
 constexpr std::int64_t kVersionsLeftMin = std::int64_t{1} << 17;
+constexpr auto kBlock = static_cast<std::int64_t>(kVersionBlock);
 static_assert(kVersionsLeftMin > std::int64_t{CommitterLimits{}.group_batches_max});
 
 /// The net under the news: how long a change may go unnoticed whose writer died before it told.
@@ -184,7 +183,7 @@ std::uint32_t SqliteBackend::data_version() const {
 /// disk.
 void SqliteBackend::set_versions_aside() {
   State state = state_;
-  state.ceiling += kVersionBlock;
+  state.ceiling += kBlock;
   write_in_transaction({}, state);
   state_ = state;
   first_turn_ = false;
@@ -212,8 +211,8 @@ Backend::Cost SqliteBackend::write(const Group& group) {
   try {
     begin_transaction();
     state = {.sequence = static_cast<std::int64_t>(group.last),
-             .ceiling = raises_ceiling() ? static_cast<std::int64_t>(group.last) + kVersionBlock
-                                         : state_.ceiling,
+             .ceiling =
+                 raises_ceiling() ? static_cast<std::int64_t>(group.last) + kBlock : state_.ceiling,
              .time = marked(time_, clock_->now())};
     cost = write_in_transaction(group, state);
   } catch (const StoreFailed&) {
