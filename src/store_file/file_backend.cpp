@@ -18,8 +18,8 @@ namespace holdfast::detail {
 
 namespace {
 
-// A block is more than `apply` hands out before the next transaction is written: the committer gathers two
-// groups of batches at most.
+// A block is more than `apply` hands out before the next transaction is written: the committer
+// gathers two groups of batches at most.
 static_assert(kVersionBlock > 4 * CommitterLimits{}.group_batches_max);
 
 // Looks for what a process that was killed could not tell.
