@@ -35,6 +35,8 @@
 #include <holdfast/error.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "base/temp_folder.hpp"
+
 namespace holdfast::detail {
 namespace {
 
@@ -53,16 +55,9 @@ TimePoint soon() { return MonotonicTime::now() + kPatience; }
 /// A folder of its own for each test.
 class SidecarTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "sidecar_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    path_ = folder_ / "state.db-hold";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
-  std::filesystem::path path_;
+  testing::TempFolder own_;
+  const std::filesystem::path folder_ = own_.path();
+  std::filesystem::path path_ = folder_ / "state.db-hold";
 };
 
 /// Zeros that forked children share.

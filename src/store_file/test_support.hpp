@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/temp_folder.hpp"
 #include "file_backend.hpp"
 #include "opening.hpp"
 #include "store/sidecar.hpp"
@@ -28,25 +29,16 @@ class TestFolder {
  public:
   enum class On : std::uint8_t { kDisk, kMemory };
   /// In memory a sync costs nothing, which is for tests with many of them.
-  explicit TestFolder(On on = On::kDisk) {
-    const bool in_memory = on == On::kMemory && ::access("/dev/shm", W_OK) == 0;
-    const std::filesystem::path parent =
-        in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    std::string name = (parent / "file_store_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      ADD_FAILURE() << "cannot make a folder in the temporary one";
-    }
-    path_ = name;
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() { std::filesystem::remove_all(path_); }
+  explicit TestFolder(On on = On::kDisk)
+      : folder_(on == On::kMemory && ::access("/dev/shm", W_OK) == 0
+                    ? std::filesystem::path("/dev/shm")
+                    : std::filesystem::temp_directory_path()) {}
 
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] std::filesystem::path store() const { return path_ / "store"; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.path(); }
+  [[nodiscard]] std::filesystem::path store() const { return folder_ / "store"; }
 
  private:
-  std::filesystem::path path_;
+  testing::TempFolder folder_;
 };
 
 inline std::string text_of_file(const std::filesystem::path& path) {

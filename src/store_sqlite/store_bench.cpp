@@ -20,6 +20,7 @@
 #include <holdfast/task.hpp>
 #include <holdfast/this_task.hpp>
 
+#include "base/temp_folder.hpp"
 #include "benchmarks/harness.hpp"
 #include "connection.hpp"
 
@@ -33,24 +34,10 @@ using detail::Statement;
 constexpr std::size_t kValueBytes = 200;
 constexpr std::size_t kGrowthInFlight = 256;
 
-/// A folder on the disk of the working directory, gone with the object.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = std::filesystem::current_path() / "holdfast_bench_XXXXXX";
-    require(mkdtemp(pattern.data()) != nullptr, "no folder for a store could be made");
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path file() const { return path_ / "store.db"; }
-
- private:
-  std::filesystem::path path_;
+/// On the disk of the working directory: that of the temporary ones may be none.
+struct Folder : testing::TempFolder {
+  Folder() : TempFolder(std::filesystem::current_path()) {}
+  [[nodiscard]] std::filesystem::path file() const { return path() / "store.db"; }
 };
 
 /// Keys in the order in which they are made.

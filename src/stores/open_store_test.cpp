@@ -12,6 +12,8 @@
 #include <holdfast/executor.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "base/temp_folder.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -20,18 +22,13 @@ namespace fs = std::filesystem;
 
 class OpenStore : public ::testing::Test {
  protected:
-  OpenStore() {
-    std::string name = (fs::temp_directory_path() / "open_store.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~OpenStore() override { fs::remove_all(folder_); }
-
   [[nodiscard]] std::string url(const std::string& rest) const {
     return "sqlite:" + (folder_ / rest).string();
   }
   [[nodiscard]] bool is_empty() const { return fs::is_empty(folder_); }
 
-  fs::path folder_;
+  testing::TempFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 template <typename Refusal, typename Call>

@@ -130,7 +130,7 @@ TYPED_TEST(Backups, RefuseATargetThatExists) {
 TYPED_TEST(Backups, OfWhatIsInMemoryAreRefused) {
   if constexpr (!TypeParam::kBackup) {
     const Client store = this->open();
-    const TempDir dir;
+    const testing::TempFolder dir;
     EXPECT_THAT(error_text<Unsupported>([&] { store.run(store->backup(dir.path() / "copy")); }),
                 HasSubstr("backup"));
     EXPECT_FALSE(std::filesystem::exists(dir.path() / "copy"));

@@ -37,7 +37,7 @@ struct SqliteByClock {
     return open_sqlite_store(dir.path() / "store", {.clock = clock});
   }
   Clock* clock;
-  TempDir dir;
+  testing::TempFolder dir;
 };
 #endif
 
@@ -49,7 +49,7 @@ struct FileByClock {
     return open_file_store(dir.path() / "store", {.clock = clock});
   }
   Clock* clock;
-  TempDir dir;
+  testing::TempFolder dir;
 };
 #endif
 

@@ -15,7 +15,7 @@
 #include <holdfast/memory_store.hpp>
 #include <holdfast/store.hpp>
 
-#include "temp_dir.hpp"
+#include "base/temp_folder.hpp"
 
 #ifdef HOLDFAST_TEST_SQLITE
 #include <holdfast/sqlite_store.hpp>
@@ -89,7 +89,7 @@ class OnDisk {
   [[nodiscard]] std::filesystem::path path() const { return dir_.path() / "store"; }
 
  private:
-  TempDir dir_;
+  testing::TempFolder dir_;
 };
 
 #ifdef HOLDFAST_TEST_SQLITE

@@ -19,11 +19,11 @@
 #include <holdfast/sqlite_store.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "base/temp_folder.hpp"
 #include "store_sqlite/page_checksums.hpp"
 #include "store_sqlite/sqlite_backend.hpp"
 #include "tests/crash/actors.hpp"
 #include "tests/crash/machine.hpp"
-#include "tests/crash/temp_folder.hpp"
 
 namespace holdfast::testing {
 namespace {

@@ -22,9 +22,9 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/sqlite_store.hpp>
 
+#include "base/temp_folder.hpp"
 #include "coro/test_world.hpp"
 #include "tests/crash/actors.hpp"
-#include "tests/crash/temp_folder.hpp"
 
 namespace holdfast::testing {
 namespace {

@@ -20,7 +20,7 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/sqlite_store.hpp>
 
-#include "tests/crash/temp_folder.hpp"
+#include "base/temp_folder.hpp"
 #include "tests/crash/writer.hpp"
 
 namespace holdfast::testing {

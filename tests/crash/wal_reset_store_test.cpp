@@ -24,12 +24,12 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/sqlite_store.hpp>
 
+#include "base/temp_folder.hpp"
 #include "store/sidecar.hpp"
 #include "store_sqlite/page_checksums.hpp"
 #include "store_sqlite/sqlite_store_parts.hpp"
 #include "tests/crash/actors.hpp"
 #include "tests/crash/pausing_vfs.hpp"
-#include "tests/crash/temp_folder.hpp"
 
 namespace holdfast::testing {
 namespace {

@@ -31,8 +31,8 @@
 #include <string>
 #include <utility>
 
+#include "base/temp_folder.hpp"
 #include "tests/crash/pausing_vfs.hpp"
-#include "tests/crash/temp_folder.hpp"
 
 namespace holdfast {
 namespace {

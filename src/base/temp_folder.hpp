@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 
+#include <cerrno>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 
 namespace holdfast::testing {
 
-/// A folder of its own that goes with the object.
+/// A folder of its own for a test or a benchmark, gone with the object.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = ::testing::TempDir() + "holdfast_crash_XXXXXX";
+  explicit TempFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "holdfast_XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error("no temporary folder");
+      throw std::system_error(errno, std::generic_category(), "cannot make " + name);
     }
     path_ = name;
   }
@@ -28,8 +28,10 @@ class TempFolder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
+    return path_ / name;
+  }
 
  private:
   std::filesystem::path path_;
