@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -9,9 +10,17 @@
 #include <holdfast/error.hpp>
 #include <holdfast/executor.hpp>
 
+#include "base/pause_cpu.hpp"
+#include "base/spinning_mutex.hpp"
+
 namespace holdfast {
 
 namespace {
+
+/// To wake a thread on an idle core takes tens of microseconds, about as long as a disk or another
+/// process takes to answer. So, if the last work came as soon as this, one thread waits for the
+/// next one awake.
+constexpr Duration kSoon = std::chrono::microseconds(1000);
 
 std::size_t checked_count(std::size_t thread_count) {
   if (thread_count == 0) {
@@ -37,6 +46,7 @@ class ThreadPool::Threads {
     {
       const std::scoped_lock lock(mutex_);
       stopping_ = true;
+      has_ready_ = true;
     }
     ready_changed_.notify_all();
     for (auto& thread : threads_) {
@@ -46,8 +56,10 @@ class ThreadPool::Threads {
 
   void post(Work& work) noexcept {
     const std::scoped_lock lock(mutex_);
+    const bool taken_by_watcher = watching_ && ready_.empty();
     ready_.push(work);
-    if (idle_ > 0) {
+    has_ready_.store(true, std::memory_order_relaxed);
+    if (asleep_ > 0 && !taken_by_watcher) {
       // Under the lock: without it the work may have run, and the pool be gone, by now.
       ready_changed_.notify_one();
     }
@@ -56,14 +68,17 @@ class ThreadPool::Threads {
   void post_all(detail::WorkList& works) noexcept {
     const std::scoped_lock lock(mutex_);
     ready_.append(works);
-    if (idle_ > 0) {
+    has_ready_.store(true, std::memory_order_relaxed);
+    if (asleep_ > 0) {
       ready_changed_.notify_all();
     }
   }
 
  private:
+  using Lock = std::unique_lock<detail::SpinningMutex>;
+
   void run() noexcept {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (true) {
       while (!ready_.empty()) {
         Work& work = ready_.pop();
@@ -74,16 +89,39 @@ class ThreadPool::Threads {
       if (stopping_) {
         return;
       }
-      ++idle_;
-      ready_changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
-      --idle_;
+      wait_for_work(lock);
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable ready_changed_;
+  void wait_for_work(Lock& lock) noexcept {
+    has_ready_.store(false, std::memory_order_relaxed);
+    const TimePoint begin = MonotonicTime::now();
+    if (work_comes_soon_ && !watching_) {
+      watching_ = true;
+      lock.unlock();
+      while (!has_ready_.load(std::memory_order_relaxed) && MonotonicTime::now() < begin + kSoon) {
+        for (int i = 0; i < 16; ++i) {
+          detail::pause_cpu();
+        }
+        std::this_thread::yield();
+      }
+      lock.lock();
+      watching_ = false;
+    }
+    ++asleep_;
+    ready_changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
+    --asleep_;
+    work_comes_soon_ = several_cores_ && MonotonicTime::now() < begin + kSoon;
+  }
+
+  detail::SpinningMutex mutex_;
+  std::condition_variable_any ready_changed_;
   detail::WorkList ready_;
-  std::size_t idle_ = 0;
+  std::size_t asleep_ = 0;
+  const bool several_cores_ = std::thread::hardware_concurrency() > 1;
+  bool work_comes_soon_ = false;
+  bool watching_ = false;
+  std::atomic<bool> has_ready_ = false;  // For the thread that watches; others ask `ready_`.
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

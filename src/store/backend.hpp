@@ -17,17 +17,11 @@
 
 namespace holdfast::detail {
 
-/// What a transaction makes of one key. Points into the committer's memory.
+/// What a transaction makes of a key. Points into the committer's memory.
 struct Change {
   std::string_view key;
   const std::string* value;  ///< Null: erase it.
   Version version;
-};
-
-/// The net effect of many batches, to be written in one transaction.
-struct Group {
-  std::vector<Change> changes;  ///< By key, each key once.
-  Version last = 0;             ///< The version of the last batch.
 };
 
 /// A disk as the committer knows it. What it throws says what happened: `StoreBusy`, `StoreFull`
@@ -64,15 +58,19 @@ class Backend {
   };
   /// During a turn: what the disk has.
   [[nodiscard]] virtual Found read(std::string_view key) = 0;
+  /// During a turn: adds to the transaction, which begins with the first one. Of two changes of a
+  /// key the later one counts. They stay where they are until `commit` has returned.
+  virtual void write(std::span<const Change> changes) = 0;
   /// What a transaction costs however small it is, and what each key adds.
   struct Cost {
     Duration of_sync{};
     Duration of_key{};
   };
-  /// During a turn: all of it or nothing, durable on return.
-  virtual Cost write(const Group& group) = 0;
-  /// During a turn: tells other processes of what was written.
-  virtual void announce(const Group& group) noexcept = 0;
+  /// Ends the transaction: all of it or nothing, durable on return. `last` is the version of its
+  /// last batch. If this or `write` throws, the transaction is over.
+  virtual Cost commit(Version last) = 0;
+  /// During a turn: tells other processes of what was committed.
+  virtual void announce(Version last, std::span<const std::string_view> keys) noexcept = 0;
   /// From any thread: the store is being closed, so end what waits for others.
   virtual void interrupt() noexcept = 0;
 

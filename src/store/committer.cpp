@@ -6,6 +6,7 @@
 
 #include <holdfast/detail/check.hpp>
 
+#include "base/pause_cpu.hpp"
 #include "conditions.hpp"
 
 namespace holdfast::detail {
@@ -17,17 +18,11 @@ constexpr std::size_t kLostMax = 1'024;
 /// To wake a thread on an idle core takes long, and it is done twice for each answer. As long as a
 /// sync takes, and at most this long, it is worth waiting for whoever was answered to come back.
 constexpr Duration kSpinMax = std::chrono::microseconds(200);
+constexpr Duration kQuietMax = std::chrono::microseconds(25);
+/// So many batches are worth writing while others come.
+constexpr std::uint64_t kSlice = 32;
 /// A group takes the time of so many syncs to write before it is large enough.
 constexpr int kWorthOfSync = 2;
-constexpr Duration kQuietMax = std::chrono::microseconds(25);
-
-void pause_cpu() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -39,20 +34,31 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-std::optional<Entry> entry_of(std::string_view key, const Known& known) {
-  if (!known.value) {
+std::optional<Entry> entry_of(std::string_view key, const Row& row) {
+  if (!row.value) {
     return std::nullopt;
   }
-  return Entry{std::string(key), *known.value, known.version};
+  return Entry{std::string(key), *row.value, row.version};
 }
 
-Group group_of(const Rows& rows, Version last) {
-  Group group{.changes = {}, .last = last};
-  group.changes.reserve(rows.size());
-  for (const auto& [key, known] : rows) {
-    group.changes.push_back({key, known.value ? &*known.value : nullptr, known.version});
+/// By key, as that is how the disk has them.
+std::vector<Change> changes_of(const RowList& rows) {
+  std::vector<Change> changes;
+  changes.reserve(rows.size());
+  rows.for_each([&](const Row& row) {
+    changes.push_back({row.key, row.value ? &*row.value : nullptr, row.version});
+  });
+  if (!std::ranges::is_sorted(changes, {}, &Change::key)) {
+    std::ranges::sort(changes, {}, &Change::key);
   }
-  return group;
+  return changes;
+}
+
+std::vector<std::string_view> keys_of(const RowList& rows) {
+  std::vector<std::string_view> keys;
+  keys.reserve(rows.size());
+  rows.for_each([&](const Row& row) { keys.push_back(row.key); });
+  return keys;
 }
 
 }  // namespace
@@ -74,8 +80,13 @@ void Committer::Request::begin() {
       if (!wake) {
         return;
       }
-    } else if (!committer.complete_when_decided(*this)) {
-      return;
+    } else {
+      const std::size_t rows = batch_.size();
+      const bool completed = committer.complete_when_decided(*this);
+      committer.rows_.trim(2 * rows);
+      if (!completed) {
+        return;
+      }
     }
   }
   if (wake) {
@@ -156,6 +167,16 @@ void Committer::Queue::remove(Request& request) noexcept {
   (request.next_ == nullptr ? last_ : request.next_->previous_) = request.previous_;
 }
 
+void Committer::Waiters::append(Waiters& others) {
+  if (requests.empty()) {
+    requests.swap(others.requests);
+  }
+  requests.insert(requests.end(), others.requests.begin(), others.requests.end());
+  durables.insert(durables.end(), others.durables.begin(), others.durables.end());
+  others.requests.clear();
+  others.durables.clear();
+}
+
 void Committer::complete(const std::vector<Request*>& requests) noexcept {
   Wakeups wakeups;
   for (Request* request : requests) {
@@ -179,22 +200,22 @@ void Committer::complete(const Waiters& waiters, const std::exception_ptr& error
 
 Committer::Applied Committer::applied(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  for (const Rows* rows : {&gathering_, &writing_}) {
-    if (const Known* known = find_row(*rows, key)) {
-      return {true, entry_of(key, *known)};
-    }
+  const Row* row = rows_.find(key);
+  if (row == nullptr || row->version <= durable_) {
+    return {};
   }
-  return {};
+  return {true, entry_of(key, *row)};
 }
 
 Committer::AppliedOver Committer::applied_over(std::string_view prefix, std::string_view after) {
   const std::lock_guard lock(mutex_);
   AppliedOver over{backend_.snapshot(), {}};
-  for (const Rows* rows : {&writing_, &gathering_}) {
-    auto row = after < prefix ? rows->lower_bound(prefix) : rows->upper_bound(after);
-    for (; row != rows->end() && row->first.starts_with(prefix); ++row) {
-      over.changes.insert_or_assign(row->first, entry_of(row->first, row->second));
-    }
+  for (const RowList* rows : {&rows_.taken(), &rows_.gathered()}) {
+    rows->for_each([&](const Row& row) {
+      if (row.key > after && row.key.starts_with(prefix)) {
+        over.changes.insert_or_assign(row.key, entry_of(row.key, row));
+      }
+    });
   }
   return over;
 }
@@ -208,25 +229,16 @@ void Committer::check_usable() {
 
 // --- Deciding ------------------------------------------------------------------------------------
 
-bool Committer::gathered_enough() const noexcept {
-  return gathering_bytes_ >= limits_.group_bytes_max ||
-         gathering_.size() >= limits_.group_keys_max ||
-         gathering_batches_ >= limits_.group_batches_max;
-}
-
-const Known* Committer::find(std::string_view key) {
-  for (const Rows* rows : {&gathering_, &writing_}) {
-    if (const Known* known = find_row(*rows, key)) {
-      return known;
-    }
-  }
-  return known_.find(key);
+bool Committer::is_enough(const RowList& rows, std::size_t batches) const noexcept {
+  return rows.bytes() >= limits_.group_bytes_max || rows.size() >= limits_.group_keys_max ||
+         batches >= limits_.group_batches_max;
 }
 
 bool Committer::can_decide_at_once(const Batch& batch) {
-  return has_turn_ && !yielding_ && !deciding_ && queue_.empty() && !gathered_enough() &&
+  return has_turn_ && !yielding_ && !deciding_ && queue_.empty() &&
+         !is_enough(rows_.gathered(), gathered_batches_) &&
          std::all_of(batch.conditions().begin(), batch.conditions().end(),
-                     [&](const auto& condition) { return find(condition.key) != nullptr; });
+                     [&](const auto& condition) { return rows_.find(condition.key) != nullptr; });
 }
 
 bool Committer::complete_when_decided(Request& request) {
@@ -235,18 +247,18 @@ bool Committer::complete_when_decided(Request& request) {
     return true;
   }
   // Also a refusal waits for what it is founded on.
-  (gathering_.empty() ? for_writing_ : for_gathering_).requests.push_back(&request);
+  (rows_.gathered().empty() ? for_writing_ : for_gathering_).requests.push_back(&request);
   return false;
 }
 
 CommitOutcome Committer::decide(Batch& batch) {
   const auto version_of = [&](const std::string& key) {
-    const Known* known = find(key);
-    HOLDFAST_CHECK(known != nullptr, "a batch was decided on a key that was not read");
-    return known->value ? std::optional(known->version) : std::nullopt;
+    const Row* row = rows_.find(key);
+    HOLDFAST_CHECK(row != nullptr, "a batch was decided on a key that was not read");
+    return row->value ? std::optional(row->version) : std::nullopt;
   };
   if (const Batch::Condition* broken = broken_condition(batch, version_of)) {
-    return refusal(*broken, entry_of(broken->key, *find(broken->key)));
+    return refusal(*broken, entry_of(broken->key, *rows_.find(broken->key)));
   }
   gather(std::move(batch).take_writes());
   return Committed{last_};
@@ -257,12 +269,9 @@ void Committer::gather(std::vector<Batch::Write> writes) {
     return;
   }
   ++last_;
-  ++gathering_batches_;
+  ++gathered_batches_;
   for (Batch::Write& write : writes) {
-    gathering_bytes_ += write.key.size() + (write.value ? write.value->size() : 0);
-    // The end is where keys go that are made in their order; elsewhere it is no worse a hint.
-    gathering_.insert_or_assign(gathering_.end(), std::move(write.key),
-                                Known{std::move(write.value), last_});
+    rows_.gather(std::move(write.key), std::move(write.value), last_);
   }
 }
 
@@ -283,11 +292,9 @@ void Committer::forget_undurable(const std::exception_ptr& why) {
     lost_.push_back({durable_ + 1, last_, why});
   }
   durable_ = last_;
-  gathering_.clear();
-  gathering_bytes_ = 0;
-  gathering_batches_ = 0;
-  writing_.clear();
-  known_.clear();
+  rows_.clear();
+  gathered_batches_ = 0;
+  written_batches_ = 0;
 }
 
 // --- The committer's thread ----------------------------------------------------------------------
@@ -317,20 +324,13 @@ void Committer::run() {
     }
     if (take_turn(lock)) {
       write_all_there_is(lock);
-      end_turn();
+      end_turn(lock);
     }
   }
 }
 
 void Committer::wait_for_work(Lock& lock) {
-  const auto is_work = [&] { return closing_ || !queue_.empty(); };
-  if (!is_work()) {
-    // Whoever was just answered often has more to say, and would have to wake this thread.
-    lock.unlock();
-    wait_for_arrivals(arrived_.load() + 1, std::min<Duration>(cost_.of_sync, kSpinMax));
-    lock.lock();
-  }
-  while (!is_work()) {
+  while (!closing_ && queue_.empty()) {
     asleep_ = true;
     work_.wait(lock);
   }
@@ -355,22 +355,6 @@ void Committer::wait_for_arrivals(std::uint64_t until, Duration patience) const 
       return;
     }
   }
-}
-
-/// A group should be worth its sync. Those who were answered a moment ago are about to come back,
-/// and would miss a group that left with the first of them.
-void Committer::let_a_group_gather(Lock& lock) {
-  const std::uint64_t arrived = arrived_;
-  const std::uint64_t all_are_back = arrived_when_answered_ + answered_;
-  const auto worth = static_cast<std::uint64_t>(kWorthOfSync * cost_.of_sync /
-                                                std::max<Duration>(cost_.of_key, Duration(1)));
-  if (gathering_batches_ >= worth || arrived >= all_are_back) {
-    return;
-  }
-  const std::uint64_t until = std::min(all_are_back, arrived + worth - gathering_batches_);
-  lock.unlock();
-  wait_for_arrivals(until, std::min<Duration>(cost_.of_sync / 2, kSpinMax));
-  lock.lock();
 }
 
 bool Committer::take_turn(Lock& lock) {
@@ -407,7 +391,7 @@ bool Committer::take_turn(Lock& lock) {
     return false;
   }
   if (turn->others_wrote) {
-    known_.clear();
+    rows_.clear();
   }
   last_ = std::max(last_, turn->last);
   durable_ = last_;
@@ -415,10 +399,12 @@ bool Committer::take_turn(Lock& lock) {
   return true;
 }
 
-void Committer::end_turn() {
+void Committer::end_turn(Lock& lock) {
   has_turn_ = false;
   yielding_ = false;
+  lock.unlock();
   backend_.end_turn();
+  lock.lock();
 }
 
 void Committer::refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by) {
@@ -438,14 +424,10 @@ void Committer::refuse_queued(Lock& lock, const std::exception_ptr& error, TimeP
 }
 
 void Committer::write_all_there_is(Lock& lock) {
-  while (!failed_ && (!queue_.empty() || !gathering_.empty())) {
+  while (!failed_ && has_work(lock)) {
     const bool last_of_turn = yielding_;
-    if (!last_of_turn) {
-      let_a_group_gather(lock);
-      decide_queued(lock);
-    }
-    if (!gathering_.empty()) {
-      write_gathered(lock);
+    if (write_group(lock)) {
+      commit_written(lock);
     }
     if (last_of_turn) {
       return;
@@ -454,12 +436,57 @@ void Committer::write_all_there_is(Lock& lock) {
   }
 }
 
+/// Whoever was just answered often has more to say, and would have to wake this thread.
+bool Committer::has_work(Lock& lock) {
+  const auto is_work = [&] { return !queue_.empty() || !rows_.gathered().empty(); };
+  if (!is_work() && !yielding_ && answered_ > 0) {
+    const std::uint64_t next = arrived_ + 1;
+    lock.unlock();
+    wait_for_arrivals(next, std::min<Duration>(cost_.of_sync, kSpinMax));
+    lock.lock();
+  }
+  return is_work();
+}
+
+/// Writes what there is, and what comes while that is written, into one transaction.
+bool Committer::write_group(Lock& lock) {
+  do {
+    if (!yielding_) {
+      decide_queued(lock);
+    }
+    if (!rows_.gathered().empty() && !write_gathered(lock)) {
+      return false;
+    }
+  } while (more_is_coming(lock));
+  return !rows_.taken().empty();
+}
+
+/// A group should be worth its sync. Those who were answered a moment ago are about to come back,
+/// and would miss a group that left with the first of them.
+bool Committer::more_is_coming(Lock& lock) {
+  const std::uint64_t all_are_back = arrived_when_answered_ + answered_;
+  const auto worth = static_cast<std::uint64_t>(kWorthOfSync * cost_.of_sync /
+                                                std::max<Duration>(cost_.of_key, Duration(1)));
+  const auto is_more = [&] { return !queue_.empty() || !rows_.gathered().empty(); };
+  if (yielding_ || is_enough(rows_.taken(), written_batches_)) {
+    return false;
+  }
+  if (queue_.empty() && gathered_batches_ < kSlice && arrived_ < all_are_back) {
+    const std::uint64_t until =
+        std::min<std::uint64_t>(all_are_back, arrived_ + kSlice - gathered_batches_);
+    lock.unlock();
+    wait_for_arrivals(until, std::min<Duration>(cost_.of_sync / 2, kSpinMax));
+    lock.lock();
+  }
+  return is_more() && written_batches_ < std::max<std::uint64_t>(worth, answered_);
+}
+
 std::vector<Committer::Request*> Committer::take_queued() {
   std::vector<Request*> taken;
-  std::size_t bytes = gathering_bytes_;
-  std::size_t keys = gathering_.size();
+  std::size_t bytes = rows_.gathered().bytes();
+  std::size_t keys = rows_.gathered().size();
   while (!queue_.empty() && bytes < limits_.group_bytes_max && keys < limits_.group_keys_max &&
-         gathering_batches_ + taken.size() < limits_.group_batches_max) {
+         gathered_batches_ + taken.size() < limits_.group_batches_max) {
     Request& request = *queue_.first();
     queue_.remove(request);
     taken.push_back(&request);
@@ -482,7 +509,7 @@ void Committer::decide_queued(Lock& lock) {
       completed.push_back(request);
     }
   }
-  known_.trim();
+  rows_.trim(4 * taken.size());
   deciding_ = false;
   lock.unlock();
   complete(completed);
@@ -490,52 +517,64 @@ void Committer::decide_queued(Lock& lock) {
 }
 
 void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {
+  // Nobody else decides as long as `deciding_` is set, so all stays known until that is over.
   std::vector<std::pair<Request*, std::string_view>> wanted;
   for (Request* request : requests) {
     for (const Batch::Condition& condition : request->batch_.conditions()) {
-      if (find(condition.key) == nullptr) {
+      if (rows_.find(condition.key) == nullptr) {
         wanted.emplace_back(request, condition.key);
       }
     }
   }
-  if (wanted.empty()) {
-    return;
-  }
-  lock.unlock();
-  // Nobody else looks at what is known as long as `deciding_` is set.
   for (const auto& [request, key] : wanted) {
+    if (rows_.find(key) != nullptr) {
+      continue;
+    }
+    Backend::Found found;
+    lock.unlock();
     try {
-      if (known_.find(key) == nullptr) {
-        learn(key, backend_.read(key));
-      }
+      found = backend_.read(key);
     } catch (...) {
       request->error_ = std::current_exception();
     }
+    lock.lock();
+    if (!request->error_) {
+      learn(key, std::move(found));
+    }
   }
-  lock.lock();
 }
 
 void Committer::learn(std::string_view key, Backend::Found found) {
   if (found.entry) {
-    known_.add(std::string(key), {std::move(found.entry->value), found.entry->version});
+    rows_.learn(std::string(key), std::move(found.entry->value), found.entry->version);
   } else if (found.next_known) {
-    known_.add_gap(std::string(key), std::move(found.next));
+    rows_.learn_gap(std::string(key), std::move(found.next));
   } else {
-    known_.add(std::string(key), {});
+    rows_.learn(std::string(key), std::nullopt, 0);
   }
 }
 
-void Committer::write_gathered(Lock& lock) {
-  writing_.swap(gathering_);
-  gathering_bytes_ = 0;
-  gathering_batches_ = 0;
-  std::swap(for_writing_, for_gathering_);
+/// False: it has failed, and who has to be told was told.
+bool Committer::write_gathered(Lock& lock) {
+  written_batches_ += std::exchange(gathered_batches_, 0);
+  for_writing_.append(for_gathering_);
   writing_last_ = last_;
-  lock.unlock();
+  const RowList rows = rows_.take();
+  return succeeds(lock, [&] { backend_.write(changes_of(rows)); });
+}
+
+void Committer::commit_written(Lock& lock) {
+  if (succeeds(lock, [&] { learn_cost(backend_.commit(writing_last_)); })) {
+    tell(lock);
+  }
+}
+
+/// Without the lock.
+bool Committer::succeeds(Lock& lock, const std::function<void()>& with_disk) {
   Failure failure;
-  const Group group = group_of(writing_, writing_last_);
+  lock.unlock();
   try {
-    learn_cost(backend_.write(group));
+    with_disk();
   } catch (...) {
     failure = failure_of_backend();
   }
@@ -544,9 +583,8 @@ void Committer::write_gathered(Lock& lock) {
     lose(lock, failure.not_written);
   } else if (failure.of_rest) {
     fail(lock, failure);
-  } else {
-    wrote(lock, group);
   }
+  return !failure.not_written && !failure.of_rest;
 }
 
 void Committer::learn_cost(const Backend::Cost& cost) noexcept {
@@ -557,22 +595,23 @@ void Committer::learn_cost(const Backend::Cost& cost) noexcept {
   cost_.of_key = cost.of_key;
 }
 
-void Committer::wrote(Lock& lock, const Group& group) {
+void Committer::tell(Lock& lock) {
   durable_ = writing_last_;
+  written_batches_ = 0;
   const Waiters waiters = std::exchange(for_writing_, {});
   answered_ = waiters.requests.size();
   arrived_when_answered_ = arrived_;
   lock.unlock();
   complete(waiters, nullptr);
-  backend_.announce(group);
+  const std::vector<std::string_view> keys = keys_of(rows_.taken());
+  backend_.announce(durable_, keys);
   if (!watches_.empty()) {
-    for (const Change& change : group.changes) {
-      watches_.notify(change.key);
+    for (const std::string_view key : keys) {
+      watches_.notify(key);
     }
   }
   lock.lock();
-  known_.add(std::exchange(writing_, {}));
-  known_.trim();
+  rows_.wrote();
 }
 
 void Committer::lose(Lock& lock, const std::exception_ptr& why) {

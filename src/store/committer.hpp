@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <holdfast/store.hpp>
 
 #include "backend.hpp"
+#include "base/spinning_mutex.hpp"
 #include "completion.hpp"
 #include "known_rows.hpp"
 #include "watch_list.hpp"
@@ -36,7 +38,8 @@ struct CommitterLimits {
 };
 
 /// Group commit: gathers the batches of all callers and writes them in one transaction with one
-/// sync, while the next ones gather.
+/// sync, while the next ones gather. It begins to write with the first one that comes back of the
+/// callers it has answered, and syncs when no more come.
 ///
 /// A batch is decided in memory, in the order in which batches came, while this process has the
 /// turn to write, so that nobody else can change what it was checked against; a decided batch fails
@@ -129,6 +132,7 @@ class Committer {
   struct Waiters {
     std::vector<Request*> requests;
     std::vector<Durable*> durables;
+    void append(Waiters& others);
   };
   /// Versions of batches that were decided, and that the disk then did not take.
   struct Lost {
@@ -142,32 +146,35 @@ class Committer {
     std::exception_ptr of_writing{};   ///< Of what was on its way.
     std::exception_ptr of_rest{};      ///< Of all else, for ever.
   };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<SpinningMutex>;
 
   // The committer's thread.
   void run();
   void wait_for_work(Lock& lock);
   void wait_for_arrivals(std::uint64_t until, Duration patience) const noexcept;
-  void let_a_group_gather(Lock& lock);
   [[nodiscard]] bool take_turn(Lock& lock);
   void write_all_there_is(Lock& lock);
-  void end_turn();
+  [[nodiscard]] bool has_work(Lock& lock);
+  [[nodiscard]] bool write_group(Lock& lock);
+  [[nodiscard]] bool more_is_coming(Lock& lock);
+  void end_turn(Lock& lock);
   void refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by);
   void decide_queued(Lock& lock);
   [[nodiscard]] std::vector<Request*> take_queued();
   void fetch(Lock& lock, const std::vector<Request*>& requests);
   void learn(std::string_view key, Backend::Found found);
-  void write_gathered(Lock& lock);
+  [[nodiscard]] bool write_gathered(Lock& lock);
+  void commit_written(Lock& lock);
+  [[nodiscard]] bool succeeds(Lock& lock, const std::function<void()>& with_disk);
   void learn_cost(const Backend::Cost& cost) noexcept;
-  void wrote(Lock& lock, const Group& group);
+  void tell(Lock& lock);
   [[nodiscard]] static Failure failure_of_backend();
   void lose(Lock& lock, const std::exception_ptr& why);
   void fail(Lock& lock, const Failure& failure);
 
   // With the lock held.
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);
-  [[nodiscard]] bool gathered_enough() const noexcept;
-  [[nodiscard]] const Known* find(std::string_view key);
+  [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches) const noexcept;
   /// False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
   [[nodiscard]] CommitOutcome decide(Batch& batch);
@@ -183,8 +190,8 @@ class Committer {
   WatchList& watches_;
   const CommitterLimits limits_;
 
-  std::mutex mutex_;
-  std::condition_variable work_;
+  SpinningMutex mutex_;
+  std::condition_variable_any work_;
   bool closing_ = false;
   bool asleep_ = false;  // The committer's thread, and nobody has woken it yet.
   std::exception_ptr failed_;
@@ -200,13 +207,11 @@ class Committer {
   Version durable_ = 0;
   Version writing_last_ = 0;
 
-  Rows gathering_;
-  std::size_t gathering_bytes_ = 0;
-  std::size_t gathering_batches_ = 0;
+  KnownRows rows_;
+  std::size_t gathered_batches_ = 0;
+  std::size_t written_batches_ = 0;  // In the transaction that is open.
   Waiters for_gathering_;
-  Rows writing_;  // Changed by the committer's thread alone, which may read it without the lock.
   Waiters for_writing_;
-  KnownRows known_;  // What the disk has, as far as it is known in this turn.
   std::vector<Lost> lost_;
   Backend::Cost cost_;
   std::size_t answered_ = 0;  // Callers whose batches were in the last group, and `arrived_` then.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,26 +73,32 @@ class ScriptedDisk final : public Backend {
     ++reads_;
     return {.entry = find(key), .next = {}};
   }
-  Cost write(const Group& group) override {
+  void write(std::span<const Change> changes) override {
     std::unique_lock lock(mutex_);
     ++writes_begun_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !held_; });
-    if (failure_) {
-      std::rethrow_exception(std::exchange(failure_, nullptr));
+    rethrow_failure();
+    for (const Change& change : changes) {
+      changes_.insert_or_assign(std::string(change.key), change);
     }
-    groups_.push_back(group.changes.size());
-    for (const Change& change : group.changes) {
+  }
+  Cost commit(Version last) override {
+    const std::lock_guard lock(mutex_);
+    const auto changes = std::exchange(changes_, {});
+    rethrow_failure();
+    groups_.push_back(changes.size());
+    for (const auto& [key, change] : changes) {
       if (change.value == nullptr) {
-        rows_.erase(std::string(change.key));
+        rows_.erase(key);
       } else {
-        rows_[std::string(change.key)] = {*change.value, change.version};
+        rows_[key] = {*change.value, change.version};
       }
     }
-    last_ = group.last;
+    last_ = last;
     return {};
   }
-  void announce(const Group& /*group*/) noexcept override {}
+  void announce(Version /*last*/, std::span<const std::string_view> /*keys*/) noexcept override {}
   void interrupt() noexcept override {
     const std::lock_guard lock(mutex_);
     interrupted_ = true;
@@ -147,6 +154,12 @@ class ScriptedDisk final : public Backend {
     Version version;
   };
 
+  void rethrow_failure() {
+    if (failure_) {
+      changes_.clear();
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+  }
   template <typename T, typename U>
   void set(T& what, U to) {
     const std::lock_guard lock(mutex_);
@@ -172,6 +185,7 @@ class ScriptedDisk final : public Backend {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Row> rows_;
+  std::map<std::string, Change> changes_;
   Version last_ = 100;
   bool held_ = false;
   bool busy_ = false;

@@ -40,11 +40,15 @@ void Wakeups::add(TaskContext& context, std::coroutine_handle<> task) noexcept {
     executor_ = &context.executor();
   }
   works_.push(context.work_to_resume(task));
+  if (++count_ == kTogether) {
+    wake();
+  }
 }
 
 void Wakeups::wake() noexcept {
   if (!works_.empty()) {
     executor_->post_all(works_);
+    count_ = 0;
   }
 }
 

@@ -10,8 +10,8 @@
 
 namespace holdfast::detail {
 
-/// Tasks to be woken together: their executor is called once, not once for each. Wakes them when it
-/// goes.
+/// Tasks to be woken together: their executor is called once for many, not once for each. Wakes
+/// them when it goes, at the latest.
 class Wakeups {
  public:
   Wakeups() = default;
@@ -23,8 +23,12 @@ class Wakeups {
   void wake() noexcept;
 
  private:
+  /// The first shall not wait for the last.
+  static constexpr int kTogether = 64;
+
   Executor* executor_ = nullptr;
   WorkList works_;
+  int count_ = 0;
 };
 
 /// A task's wait for something that any thread completes: awaited once, by one task.

@@ -1,111 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "known_rows.hpp"
 
-#include <iterator>
-#include <vector>
+#include <utility>
 
 namespace holdfast::detail {
 
-const Known* find_row(const Rows& rows, std::string_view key) {
-  if (rows.empty() || rows.rbegin()->first < key) {
-    return nullptr;
-  }
-  const auto found = rows.find(key);
-  return found == rows.end() ? nullptr : &found->second;
+// --- Lists of rows -------------------------------------------------------------------------------
+
+void RowList::push(Row& row) noexcept {
+  row.next_ = nullptr;
+  (first_ == nullptr ? first_ : last_->next_) = &row;
+  last_ = &row;
+  ++size_;
+  bytes_ += bytes_of(row);
 }
 
-const Known* KnownRows::find(std::string_view key) {
-  static const Known kAbsent{};
-  if (const Known* known = find_row(young_, key)) {
-    return known;
-  }
-  if (const Known* known = find_row(old_, key)) {
-    count(*known);
-    return &young_.insert(old_.extract(old_.find(key))).position->second;
-  }
-  return in_gap(key) ? &kAbsent : nullptr;
+Row& RowList::pop() noexcept {
+  Row& row = *first_;
+  first_ = row.next_;
+  --size_;
+  bytes_ -= bytes_of(row);
+  return row;
 }
 
-bool KnownRows::in_gap(std::string_view key) const {
-  auto gap = gaps_.upper_bound(key);
-  if (gap == gaps_.begin()) {
-    return false;
+void RowList::append(RowList& other) noexcept {
+  if (other.empty()) {
+    return;
   }
-  --gap;
-  return !gap->second || key < *gap->second;
+  (first_ == nullptr ? first_ : last_->next_) = other.first_;
+  last_ = other.last_;
+  size_ += other.size_;
+  bytes_ += other.bytes_;
+  other = {};
 }
 
-void KnownRows::add_gap(std::string first, std::optional<std::string> end) {
+// --- What is known -------------------------------------------------------------------------------
+
+KnownRows::~KnownRows() {
+  for (RowList* rows : {&gathered_, &taken_, &on_disk_, &spare_}) {
+    destroy(*rows);
+  }
+}
+
+const Row* KnownRows::find(std::string_view key) {
+  static const Row kAbsent{};
+  if (const auto place = index_.find(key); place != index_.end()) {
+    place->row->used_ = true;
+    return place->row;
+  }
+  return gap_of(key) == gaps_.end() ? nullptr : &kAbsent;
+}
+
+void KnownRows::gather(std::string key, std::optional<std::string> value, Version version) {
+  const auto place = index_.find(std::string_view(key));
+  if (place != index_.end() && place->row->gathering_ == gathering_) {
+    Row& row = *place->row;
+    gathered_.bytes_ -= RowList::bytes_of(row);
+    row.value = std::move(value);
+    row.version = version;
+    gathered_.bytes_ += RowList::bytes_of(row);
+    return;
+  }
+  Row& row = make(std::move(key), std::move(value), version);
+  row.gathering_ = gathering_;
+  gathered_.push(row);
+  if (place == index_.end()) {
+    index_.insert({&row});
+  } else {
+    std::exchange(place->row, &row)->superseded_ = true;
+  }
+}
+
+RowList KnownRows::take() noexcept {
+  ++gathering_;
+  const RowList taken = gathered_;
+  taken_.append(gathered_);
+  return taken;
+}
+
+void KnownRows::learn(std::string key, std::optional<std::string> value, Version version) {
+  Row& row = make(std::move(key), std::move(value), version);
+  on_disk_.push(row);
+  index_.insert({&row});
+}
+
+void KnownRows::learn_gap(std::string first, std::optional<std::string> end) {
+  // Gaps do not overlap, so that to shorten one is enough when a row in it is forgotten.
+  const auto behind = gaps_.upper_bound(first);
+  if (behind != gaps_.end() && (!end || behind->first < *end)) {
+    end = behind->first;
+  }
   gaps_.insert_or_assign(std::move(first), std::move(end));
 }
 
-/// Of each gap in which there are rows now, what lies behind them stays: that is where the next
-/// keys go if keys are made in their order.
-void KnownRows::shorten_gaps(const Rows& rows) {
-  std::vector<std::pair<std::string, std::optional<std::string>>> shortened;
-  for (auto gap = gaps_.begin(); gap != gaps_.end();) {
-    const auto behind = gap->second ? rows.lower_bound(*gap->second) : rows.end();
-    const bool hit = behind != rows.begin() && std::prev(behind)->first >= gap->first;
-    if (!hit) {
-      ++gap;
-      continue;
-    }
-    shortened.emplace_back(std::prev(behind)->first + '\0', std::move(gap->second));
-    gap = gaps_.erase(gap);
+KnownRows::Gaps::iterator KnownRows::gap_of(std::string_view key) {
+  auto gap = gaps_.upper_bound(key);
+  if (gap == gaps_.begin()) {
+    return gaps_.end();
   }
-  for (auto& [first, end] : shortened) {
-    gaps_.insert_or_assign(std::move(first), std::move(end));
-  }
+  --gap;
+  return !gap->second || key < *gap->second ? gap : gaps_.end();
 }
 
-void KnownRows::add(std::string key, Known known) {
-  count(known);
-  young_.insert_or_assign(std::move(key), std::move(known));
+Row& KnownRows::make(std::string key, std::optional<std::string> value, Version version) {
+  if (spare_.empty()) {
+    // A list owns it from here to `destroy`.
+    spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
+  }
+  Row& row = spare_.pop();
+  row.key = std::move(key);
+  row.value = std::move(value);
+  row.version = version;
+  row.gathering_ = 0;
+  row.superseded_ = false;
+  row.used_ = false;
+  return row;
 }
 
-void KnownRows::add(Rows rows) {
-  shorten_gaps(rows);
-  if (rows.size() >= kManyRows) {
-    // Taken as it is, and what was young before is old: each row by itself would cost too much.
-    forget_old();
-    for (const auto& [key, known] : rows) {
-      count(known);
-    }
-    young_ = std::move(rows);
-    return;
+void KnownRows::trim(std::size_t steps) {
+  for (; steps > 0 && (on_disk_.size() > limits_.rows || on_disk_.bytes() > limits_.bytes);
+       --steps) {
+    forget_oldest();
   }
-  while (!rows.empty()) {
-    auto row = rows.extract(rows.begin());
-    count(row.mapped());
-    const auto there = young_.find(row.key());
-    if (there == young_.end()) {
-      young_.insert(std::move(row));
-    } else {
-      there->second = std::move(row.mapped());
-    }
-  }
-}
-
-void KnownRows::trim() {
-  if (young_.size() > kRowsMax || bytes_ > kBytesMax) {
-    forget_old();
-  }
-  if (gaps_.size() > kGapsMax) {
+  if (gaps_.size() > limits_.gaps) {
     gaps_.clear();
   }
 }
 
-void KnownRows::forget_old() noexcept {
-  old_.swap(young_);
-  young_.clear();
-  bytes_ = 0;
+void KnownRows::forget_oldest() {
+  Row& row = on_disk_.pop();
+  if (row.superseded_) {
+    recycle(row);
+    return;
+  }
+  if (std::exchange(row.used_, false)) {
+    on_disk_.push(row);
+    return;
+  }
+  index_.erase(std::string_view(row.key));
+  if (const auto gap = gap_of(row.key); row.value && gap != gaps_.end()) {
+    // What lies behind it stays a gap: that is where keys go that are made in their order.
+    auto rest = gaps_.extract(gap);
+    rest.key().assign(row.key).push_back('\0');
+    gaps_.insert(std::move(rest));
+  }
+  recycle(row);
+}
+
+void KnownRows::recycle(Row& row) noexcept {
+  row.key.clear();
+  row.value.reset();
+  spare_.push(row);
 }
 
 void KnownRows::clear() noexcept {
-  young_.clear();
-  old_.clear();
+  index_.clear();
   gaps_.clear();
-  bytes_ = 0;
+  for (RowList* rows : {&gathered_, &taken_, &on_disk_}) {
+    destroy(*rows);
+  }
+}
+
+void KnownRows::destroy(RowList& rows) noexcept {
+  while (!rows.empty()) {
+    delete &rows.pop();  // NOLINT(cppcoreguidelines-owning-memory)
+  }
 }
 
 }  // namespace holdfast::detail

@@ -1,59 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
+
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <holdfast/batch.hpp>
 
 namespace holdfast::detail {
 
 /// What is known of a key.
-struct Known {
+struct Row {
+  std::string key;
   std::optional<std::string> value;  ///< Nothing: it does not exist.
-  Version version = 0;
+  Version version = 0;               ///< Of the commit that made it so; 0 if that is not known.
+
+ private:
+  friend class RowList;
+  friend class KnownRows;
+  Row* next_ = nullptr;
+  std::uint64_t gathering_ = 0;  // In which it was gathered; 0: it was read from the disk.
+  bool superseded_ = false;      // There is a younger row of this key.
+  bool used_ = false;            // Since it was last considered whether to forget it.
 };
 
-using Rows = std::map<std::string, Known, std::less<>>;
+/// Rows in the order in which they came, linked through themselves.
+class RowList {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Of keys and values.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-/// The row of `key`, or null. Keys that are made in their order are beyond the last one, which is
-/// seen at once.
-[[nodiscard]] const Known* find_row(const Rows& rows, std::string_view key);
+  template <std::invocable<const Row&> Visit>
+  void for_each(const Visit& visit) const {
+    for (const Row* row = first_; row != nullptr; row = row == last_ ? nullptr : row->next_) {
+      visit(*row);
+    }
+  }
 
-/// What the disk has, as far as it need not be read again: what was used lately, in bounded memory.
+ private:
+  friend class KnownRows;
+  [[nodiscard]] static std::size_t bytes_of(const Row& row) noexcept {
+    return row.key.size() + (row.value ? row.value->size() : 0);
+  }
+  void push(Row& row) noexcept;
+  Row& pop() noexcept;
+  void append(RowList& other) noexcept;
+
+  Row* first_ = nullptr;
+  Row* last_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+struct KnownRowsLimits {
+  std::size_t rows = 8'192;
+  std::size_t bytes = std::size_t{8} << 20;
+  std::size_t gaps = 64;
+};
+
+/// What batches have written, until it is on the disk; and what the disk has, as far as it need not
+/// be read again: what was used lately, in bounded memory.
+///
+/// A row that a batch writes is gathered first, then taken to be written, then on the disk. Rows
+/// that were taken do not change any more; a younger one takes their place.
 class KnownRows {
  public:
-  [[nodiscard]] const Known* find(std::string_view key);
-  void add(std::string key, Known known);
-  void add(Rows rows);
-  /// There is no row from `first` up to, and without, `end`; nothing: to the very end.
-  void add_gap(std::string first, std::optional<std::string> end);
-  /// Forgets what is too much. Until then, what was added is found.
-  void trim();
+  explicit KnownRows(const KnownRowsLimits& limits = {}) noexcept : limits_(limits) {}
+  KnownRows(const KnownRows&) = delete;
+  KnownRows& operator=(const KnownRows&) = delete;
+  ~KnownRows();
+
+  /// The youngest row of `key`, one without a value if it is known not to exist, or null.
+  [[nodiscard]] const Row* find(std::string_view key);
+
+  void gather(std::string key, std::optional<std::string> value, Version version);
+  [[nodiscard]] const RowList& gathered() const noexcept { return gathered_; }
+  /// What is on the disk, as far as it is kept.
+  [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
+  /// All that was gathered. May be read without a lock until `wrote`.
+  RowList take() noexcept;
+  /// All that was taken since the last `wrote`. May be read likewise by whoever takes.
+  [[nodiscard]] const RowList& taken() const noexcept { return taken_; }
+  void wrote() noexcept { on_disk_.append(taken_); }
+
+  /// What the disk has of a key that was not found.
+  void learn(std::string key, std::optional<std::string> value, Version version);
+  /// It has no row from that key up to, and without, `end`; nothing: to the very end.
+  void learn_gap(std::string first, std::optional<std::string> end);
+
+  /// Forgets some of what is too much, in a time that is bounded by `steps`. Until then, all that
+  /// was learned is found.
+  void trim(std::size_t steps);
+  /// Forgets everything, also what is not on the disk.
   void clear() noexcept;
 
  private:
-  static constexpr std::size_t kRowsMax = 8'192;
-  static constexpr std::size_t kManyRows = 128;
-  static constexpr std::size_t kBytesMax = std::size_t{8} << 20;
-  static constexpr std::size_t kGapsMax = 64;
+  /// A place in the index. Which row of its key is there may change.
+  struct Place {
+    mutable Row* row;
+  };
+  struct Hash {
+    using is_transparent = void;
+    using is_avalanching = void;
+    std::size_t operator()(std::string_view key) const noexcept {
+      return std::hash<std::string_view>{}(key);
+    }
+    std::size_t operator()(const Place& place) const noexcept { return (*this)(place.row->key); }
+  };
+  struct SameKey {
+    using is_transparent = void;
+    static std::string_view key(std::string_view key) noexcept { return key; }
+    static std::string_view key(const Place& place) noexcept { return place.row->key; }
+    bool operator()(const auto& left, const auto& right) const noexcept {
+      return key(left) == key(right);
+    }
+  };
+  // From the first key to the end: no key of one is on the disk but those of known rows, which are
+  // looked for first.
+  using Gaps = std::map<std::string, std::optional<std::string>, std::less<>>;
 
-  [[nodiscard]] bool in_gap(std::string_view key) const;
-  void shorten_gaps(const Rows& rows);
-  void forget_old() noexcept;
-  void count(const Known& known) noexcept { bytes_ += known.value ? known.value->size() : 0; }
+  [[nodiscard]] Gaps::iterator gap_of(std::string_view key);
+  Row& make(std::string key, std::optional<std::string> value, Version version);
+  void forget_oldest();
+  void recycle(Row& row) noexcept;
+  static void destroy(RowList& rows) noexcept;
 
-  // Rows that were not used while the young generation filled up are forgotten together.
-  Rows young_;
-  Rows old_;
-  std::size_t bytes_ = 0;  // Of the young ones' values, at least.
-  std::map<std::string, std::optional<std::string>, std::less<>>
-      gaps_;  // From the first to the end.
+  const KnownRowsLimits limits_;
+  boost::unordered_flat_set<Place, Hash, SameKey> index_;  // The youngest of each key.
+  RowList gathered_;
+  RowList taken_;
+  RowList on_disk_;
+  std::uint64_t gathering_ = 1;  // Counts them: each ends with `take`.
+  Gaps gaps_;
+  RowList spare_;  // To be used again: what they have of memory need not be asked for.
 };
 
 }  // namespace holdfast::detail

@@ -19,21 +19,11 @@ namespace holdfast::detail {
 namespace {
 
 // A block is more than `apply` hands out before the next transaction is written: the committer
-// gathers two groups of batches at most.
-static_assert(kVersionBlock > 4 * CommitterLimits{}.group_batches_max);
+// gathers less than six groups of batches at most.
+static_assert(kVersionBlock > 6 * CommitterLimits{}.group_batches_max);
 
 // Looks for what a process that was killed could not tell.
 constexpr Duration kLookInterval = std::chrono::seconds(1);
-
-template <class Changes>
-void publish(Neighbours& neighbours, const Changes& changes) {
-  std::vector<std::string_view> keys;
-  keys.reserve(changes.size());
-  for (const auto& change : changes) {
-    keys.emplace_back(change.key);
-  }
-  neighbours.publish(keys);
-}
 
 /// What `part` returns, and its `FileError` as an `Error` that says that nothing happened.
 template <class Part>
@@ -239,9 +229,16 @@ Backend::Found FileBackend::read(std::string_view key) {
   return found;
 }
 
-Backend::Cost FileBackend::write(const Group& group) {
+void FileBackend::write(std::span<const Change> changes) {
+  for (const Change& change : changes) {
+    changes_.insert_or_assign(change.key, change);
+  }
+}
+
+Backend::Cost FileBackend::commit(Version last) {
   settled_ = false;
-  const Journal journal = unchanged_on_error([&] { return journal_of(group); });
+  const auto changes = std::exchange(changes_, {});
+  const Journal journal = unchanged_on_error([&] { return journal_of(changes, last); });
   const Cost cost = put(journal);
   settled_ = true;
   record_ = journal.store;
@@ -249,29 +246,29 @@ Backend::Cost FileBackend::write(const Group& group) {
   return cost;
 }
 
-void FileBackend::announce(const Group& group) noexcept {
-  neighbours_->set_durable_mark(group.last);
-  publish(*neighbours_, group.changes);
+void FileBackend::announce(Version last, std::span<const std::string_view> keys) noexcept {
+  neighbours_->set_durable_mark(last);
+  neighbours_->publish(keys);
 }
 
-Journal FileBackend::journal_of(const Group& group) {
+Journal FileBackend::journal_of(const Changes& changes, Version last) {
   Journal journal{record_, {}};
   StoreRecord& store = journal.store;
-  store.sequence = group.last;
-  store.ceiling = std::max(record_.ceiling, group.last + kVersionBlock);
+  store.sequence = last;
+  store.ceiling = std::max(record_.ceiling, last + kVersionBlock);
   store.time = marked(record_.time, clock_.now());
-  for (const Change& change : group.changes) {
-    const auto before = entries_.find(change.key);
+  for (const auto& [key, change] : changes) {
+    const auto before = entries_.find(key);
     if (before) {
       --store.entries;
       store.digest -= before->check;
     }
     if (change.value != nullptr) {
       ++store.entries;
-      store.digest += check_of(change.key, *change.value, change.version);
-      journal.changes.push_back({std::string(change.key), *change.value, change.version});
+      store.digest += check_of(key, *change.value, change.version);
+      journal.changes.push_back({std::string(key), *change.value, change.version});
     } else if (before) {
-      journal.changes.push_back({std::string(change.key), std::nullopt, change.version});
+      journal.changes.push_back({std::string(key), std::nullopt, change.version});
     }
   }
   return journal;
@@ -334,7 +331,12 @@ void FileBackend::recover() {
   transaction.prepare_again();
   transaction.install();
   missed_ = true;
-  publish(*neighbours_, journal.changes);
+  std::vector<std::string_view> keys;
+  keys.reserve(journal.changes.size());
+  for (const Journal::Change& change : journal.changes) {
+    keys.emplace_back(change.key);
+  }
+  neighbours_->publish(keys);
 }
 
 void FileBackend::interrupt() noexcept {

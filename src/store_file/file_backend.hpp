@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,8 +47,9 @@ class FileBackend final : public Backend {
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return line_.wanted(); }
   [[nodiscard]] Found read(std::string_view key) override;
-  Cost write(const Group& group) override;
-  void announce(const Group& group) noexcept override;
+  void write(std::span<const Change> changes) override;
+  Cost commit(Version last) override;
+  void announce(Version last, std::span<const std::string_view> keys) noexcept override;
   void interrupt() noexcept override;
 
   [[nodiscard]] std::optional<Entry> get(std::string_view key) override;
@@ -73,7 +76,8 @@ class FileBackend final : public Backend {
   void recover();
   void leave_versions_behind();
   void remove_leftovers();
-  [[nodiscard]] Journal journal_of(const Group& group);
+  using Changes = std::map<std::string_view, Change>;
+  [[nodiscard]] Journal journal_of(const Changes& changes, Version last);
   [[nodiscard]] Cost put(const Journal& journal);
 
   [[nodiscard]] std::optional<StoreRecord> load() const;
@@ -101,6 +105,7 @@ class FileBackend final : public Backend {
   // For who has the turn.
   LockFile writer_lock_;
   StoreRecord record_;
+  Changes changes_;  // Of the transaction that is open.
   bool first_turn_ = true;
   bool settled_ = false;  // No version was handed out and not written.
 

@@ -79,13 +79,17 @@ inline Version write_rows(FileBackend& backend, const Rows& rows) {
     FileBackend& backend;
   };
   const EndTurn end(backend);
-  Group group{.changes = {}, .last = turn->last + 1};
+  const Version version = turn->last + 1;
+  std::vector<Change> changes;
+  std::vector<std::string_view> keys;
   for (const auto& [key, value] : rows) {
-    group.changes.push_back({key, value ? &*value : nullptr, group.last});
+    changes.push_back({key, value ? &*value : nullptr, version});
+    keys.push_back(key);
   }
-  static_cast<void>(backend.write(group));
-  backend.announce(group);
-  return group.last;
+  backend.write(changes);
+  static_cast<void>(backend.commit(version));
+  backend.announce(version, keys);
+  return version;
 }
 
 inline std::map<std::string, std::string> all_rows(FileBackend& backend) {

@@ -15,10 +15,12 @@ namespace holdfast::detail {
 
 namespace {
 
-/// How few of the versions set aside may be left: more than one group can use up.
-constexpr std::int64_t kVersionsLeftMin = std::int64_t{1} << 17;
+/// How few of the versions set aside may be left when a transaction begins that sets no more aside:
+/// more than this one, the next one and what gathers meanwhile can use up, two groups each.
+constexpr std::int64_t kVersionsLeftMin = std::int64_t{1} << 19;
 constexpr auto kBlock = static_cast<std::int64_t>(kVersionBlock);
-static_assert(kVersionsLeftMin > std::int64_t{CommitterLimits{}.group_batches_max});
+static_assert(kVersionsLeftMin > 6 * std::int64_t{CommitterLimits{}.group_batches_max});
+static_assert(kBlock > kVersionsLeftMin);
 
 /// The net under the news: how long a change may go unnoticed whose writer died before it told.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
@@ -184,8 +186,7 @@ std::uint32_t SqliteBackend::data_version() const {
 void SqliteBackend::set_versions_aside() {
   State state = state_;
   state.ceiling += kBlock;
-  write_in_transaction({}, state);
-  state_ = state;
+  commit(state);
   first_turn_ = false;
 }
 
@@ -204,34 +205,69 @@ Backend::Found SqliteBackend::read(std::string_view key) {
           .next = {}};
 }
 
-Backend::Cost SqliteBackend::write(const Group& group) {
-  rethrow_failure();
-  State state;
-  Cost cost;
-  try {
-    begin_transaction();
-    state = {.sequence = static_cast<std::int64_t>(group.last),
-             .ceiling =
-                 raises_ceiling() ? static_cast<std::int64_t>(group.last) + kBlock : state_.ceiling,
-             .time = marked(time_, clock_->now())};
-    cost = write_in_transaction(group, state);
-  } catch (const StoreFailed&) {
-    failure_ = std::current_exception();
-    throw;
-  }
-  state_ = state;
-  own_sequence_ = state.sequence;
-  return cost;
+void SqliteBackend::write(std::span<const Change> changes) {
+  in_transaction([&] {
+    const TimePoint begun = MonotonicTime::now();
+    for (const Change& change : changes) {
+      if (change.value == nullptr) {
+        writer_.erase.bind(1, change.key).run();
+      } else {
+        writer_.put.bind(1, change.key)
+            .bind(2, static_cast<std::int64_t>(change.version))
+            .bind(3, *change.value)
+            .run();
+      }
+    }
+    writing_took_ += MonotonicTime::now() - begun;
+    keys_written_ += std::ssize(changes);
+  });
 }
 
-void SqliteBackend::announce(const Group& group) noexcept {
-  if (options_.sync == Sync::kStrict) {
-    neighbours_->set_durable_mark(group.last);
+Backend::Cost SqliteBackend::commit(Version last) {
+  const auto sequence = static_cast<std::int64_t>(last);
+  in_transaction([&] {
+    commit({.sequence = sequence,
+            .ceiling = raises_ceiling() ? sequence + kBlock : state_.ceiling,
+            .time = marked(time_, clock_->now())});
+  });
+  own_sequence_ = sequence;
+  return cost_;
+}
+
+/// Begins one if there is none, and if `part` throws, ends it.
+template <std::invocable Part>
+void SqliteBackend::in_transaction(const Part& part) {
+  rethrow_failure();
+  try {
+    begin_transaction();
+    part();
+  } catch (const StoreFailed&) {
+    failure_ = std::current_exception();
+    roll_back();
+    throw;
+  } catch (...) {
+    roll_back();
+    throw;
   }
-  std::vector<std::string_view> keys;
-  keys.reserve(group.changes.size());
-  for (const Change& change : group.changes) {
-    keys.push_back(change.key);
+}
+
+void SqliteBackend::commit(const State& state) {
+  const TimePoint begun = MonotonicTime::now();
+  writer_.set_state.bind(1, state.sequence)
+      .bind(2, state.ceiling)
+      .bind(3, state.time.high_water_ns)
+      .run();
+  writer_.commit.run();
+  state_ = state;
+  seen_data_version_ = data_version();  // Our own commits count, too.
+  const auto keys = std::max<std::int64_t>(1, std::exchange(keys_written_, 0));
+  cost_ = {.of_sync = MonotonicTime::now() - begun,
+           .of_key = std::exchange(writing_took_, {}) / keys};
+}
+
+void SqliteBackend::announce(Version last, std::span<const std::string_view> keys) noexcept {
+  if (options_.sync == Sync::kStrict) {
+    neighbours_->set_durable_mark(last);
   }
   neighbours_->publish(keys);
   checkpoint_if_long();
@@ -257,39 +293,17 @@ bool SqliteBackend::raises_ceiling() const noexcept {
 }
 
 void SqliteBackend::end_turn() noexcept {
-  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
-    sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-  }
+  roll_back();
   neighbours_->end_turn();
 }
 
-Backend::Cost SqliteBackend::write_in_transaction(const Group& group, const State& state) {
-  try {
-    const TimePoint begin = MonotonicTime::now();
-    for (const Change& change : group.changes) {
-      if (change.value == nullptr) {
-        writer_.erase.bind(1, change.key).run();
-      } else {
-        writer_.put.bind(1, change.key)
-            .bind(2, static_cast<std::int64_t>(change.version))
-            .bind(3, *change.value)
-            .run();
-      }
-    }
-    writer_.set_state.bind(1, state.sequence)
-        .bind(2, state.ceiling)
-        .bind(3, state.time.high_water_ns)
-        .run();
-    const TimePoint written = MonotonicTime::now();
-    writer_.commit.run();
-    seen_data_version_ = data_version();  // Our own commits count, too.
-    const auto keys = std::max<std::int64_t>(1, std::ssize(group.changes));
-    return {.of_sync = MonotonicTime::now() - written, .of_key = (written - begin) / keys};
-  } catch (...) {
-    // Some errors have rolled it back already, and then there is nothing to roll back.
+void SqliteBackend::roll_back() noexcept {
+  // Some errors have rolled it back already, and then there is nothing to roll back.
+  if (sqlite3_get_autocommit(writer_.connection->handle()) == 0) {
     sqlite3_exec(writer_.connection->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    throw;
   }
+  keys_written_ = 0;
+  writing_took_ = {};
 }
 
 void SqliteBackend::checkpoint_if_long() {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -38,8 +40,9 @@ class SqliteBackend final : public Backend {
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
   [[nodiscard]] Found read(std::string_view key) override;
-  Cost write(const Group& group) override;
-  void announce(const Group& group) noexcept override;
+  void write(std::span<const Change> changes) override;
+  Cost commit(Version last) override;
+  void announce(Version last, std::span<const std::string_view> keys) noexcept override;
   void interrupt() noexcept override { neighbours_->interrupt(); }
 
   [[nodiscard]] std::optional<Entry> get(std::string_view key) override;
@@ -78,7 +81,10 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] std::uint32_t data_version() const;
   void set_versions_aside();
   void begin_transaction();
-  Cost write_in_transaction(const Group& group, const State& state);
+  template <std::invocable Part>
+  void in_transaction(const Part& part);
+  void commit(const State& state);
+  void roll_back() noexcept;
   void set_sync(Sync level);
   [[nodiscard]] bool raises_ceiling() const noexcept;
   void rethrow_failure() const;
@@ -102,6 +108,9 @@ class SqliteBackend final : public Backend {
   State state_;
   std::optional<std::uint32_t> seen_data_version_;
   bool first_turn_ = true;
+  std::int64_t keys_written_ = 0;  // In the transaction that is open.
+  Duration writing_took_{};
+  Cost cost_;
   std::exception_ptr failure_;  // After it nothing more is done to the file.
   int wal_pages_ = 0;
   int wal_pages_at_checkpoint_ = 0;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "known_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::detail {
+namespace {
+
+std::vector<std::string> keys_of(const RowList& rows) {
+  std::vector<std::string> keys;
+  rows.for_each([&](const Row& row) { keys.push_back(row.key); });
+  return keys;
+}
+
+TEST(KnownRows, OfTwoWritesInOneGatheringTheLaterOneCounts) {
+  KnownRows rows;
+  rows.gather("a", "first", 1);
+  rows.gather("b", "other", 2);
+  rows.gather("a", "second", 3);
+  EXPECT_EQ(keys_of(rows.gathered()), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(rows.gathered().bytes(), 2U + 6U + 5U);
+  EXPECT_EQ(rows.find("a")->value, "second");
+  EXPECT_EQ(rows.find("a")->version, 3U);
+}
+
+TEST(KnownRows, WhatWasTakenStaysAsItIs) {
+  KnownRows rows;
+  rows.gather("a", "first", 1);
+  const RowList taken = rows.take();
+  rows.gather("a", "second", 2);
+  taken.for_each([](const Row& row) { EXPECT_EQ(row.value, "first"); });
+  EXPECT_EQ(rows.find("a")->value, "second");
+  EXPECT_EQ(rows.gathered().size(), 1U);
+}
+
+TEST(KnownRows, WhatWasReadIsGatheredWhenItIsWritten) {
+  KnownRows rows;
+  // Of another process, and so of a version above all of our own.
+  rows.learn("a", "theirs", 1'000);
+  rows.gather("a", "ours", 1'001);
+  EXPECT_EQ(keys_of(rows.gathered()), std::vector<std::string>{"a"});
+}
+
+TEST(KnownRows, InAGapThereIsNothingButWhatWasWritten) {
+  KnownRows rows;
+  rows.learn_gap("b", "y");
+  EXPECT_EQ(rows.find("a"), nullptr);
+  EXPECT_EQ(rows.find("y"), nullptr);
+  ASSERT_NE(rows.find("c"), nullptr);
+  EXPECT_FALSE(rows.find("c")->value);
+  rows.gather("c", "v", 1);
+  EXPECT_EQ(rows.find("c")->value, "v");
+}
+
+/// Does to a store and to what is known of it what the committer does, in an order from a seed.
+class World {
+ public:
+  explicit World(unsigned seed) : random_(seed) {}
+
+  void step() {
+    switch (below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        write();
+        break;
+      case 3:
+        read();
+        break;
+      case 4:
+        rows_.take().for_each([&](const Row& row) { set(transaction_, row.key, row.value); });
+        break;
+      case 5:
+        commit();
+        break;
+      case 6:
+        rows_.trim(below(20));
+        break;
+      default:
+        check(any_key());
+        break;
+    }
+  }
+
+  void check_all() {
+    for (unsigned i = 0; i < kKeys; ++i) {
+      check(key(i));
+    }
+    rows_.take();
+    rows_.wrote();
+    rows_.trim(10'000);
+    EXPECT_LE(rows_.kept().size(), kLimits.rows);
+  }
+
+  [[nodiscard]] int known() const noexcept { return known_; }
+
+ private:
+  using Map = std::map<std::string, std::string>;
+  static constexpr unsigned kKeys = 60;
+  static constexpr KnownRowsLimits kLimits{.rows = 10, .bytes = 1'000, .gaps = 4};
+
+  unsigned below(unsigned end) { return static_cast<unsigned>(random_() % end); }
+  static std::string key(unsigned number) {
+    std::string key = std::to_string(number);
+    return key.insert(0, 2 - key.size(), '0');
+  }
+  std::string any_key() { return key(below(kKeys)); }
+  static void set(Map& map, const std::string& key, const std::optional<std::string>& value) {
+    if (value) {
+      map[key] = *value;
+    } else {
+      map.erase(key);
+    }
+  }
+
+  void write() {
+    const std::string key = any_key();
+    ++version_;
+    const std::optional<std::string> value =
+        below(3) == 0 ? std::nullopt : std::optional(std::to_string(version_));
+    rows_.gather(key, value, version_);
+    set(newest_, key, value);
+  }
+
+  void read() {
+    const std::string key = any_key();
+    if (rows_.find(key) != nullptr) {
+      return;
+    }
+    const auto found = transaction_.lower_bound(key);
+    if (found != transaction_.end() && found->first == key) {
+      rows_.learn(key, found->second, version_);
+    } else if (found == transaction_.end()) {
+      rows_.learn_gap(key, std::nullopt);
+    } else {
+      rows_.learn_gap(key, found->first);
+    }
+    check(key);
+  }
+
+  void commit() {
+    rows_.take().for_each([&](const Row& row) { set(transaction_, row.key, row.value); });
+    rows_.wrote();
+  }
+
+  void check(const std::string& key) {
+    const Row* row = rows_.find(key);
+    if (row == nullptr) {
+      return;
+    }
+    ++known_;
+    const auto there = newest_.find(key);
+    ASSERT_EQ(row->value, there == newest_.end() ? std::nullopt : std::optional(there->second))
+        << "of " << key;
+  }
+
+  std::mt19937 random_;
+  Version version_ = 0;
+  KnownRows rows_{kLimits};
+  Map transaction_;  // What the disk has, with what was written and is not committed.
+  Map newest_;       // With what was gathered, too.
+  int known_ = 0;
+};
+
+TEST(KnownRows, WhateverIsForgottenWhatIsKnownIsTrue) {
+  int known = 0;
+  for (unsigned seed = 0; seed < 1'000 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed);
+    for (int i = 0; i < 500 && !HasFatalFailure(); ++i) {
+      world.step();
+    }
+    world.check_all();
+    known += world.known();
+  }
+  EXPECT_GT(known, 10'000) << "too little was known to say anything";
+}
+
+}  // namespace
+}  // namespace holdfast::detail
