@@ -96,7 +96,8 @@ class Executor {
   std::unique_ptr<Tasks> tasks_;
 };
 
-/// So many threads, one queue.
+/// So many threads, one queue. While work comes every half a millisecond or sooner, one of the idle
+/// threads waits for it awake, as to be woken would take longer.
 ///
 /// ```
 /// holdfast::ThreadPool pool(4);

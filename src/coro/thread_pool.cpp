@@ -20,7 +20,7 @@ namespace {
 /// To wake a thread on an idle core takes tens of microseconds, about as long as a disk or another
 /// process takes to answer. So, if the last work came as soon as this, one thread waits for the
 /// next one awake.
-constexpr Duration kSoon = std::chrono::microseconds(1000);
+constexpr Duration kSoon = std::chrono::microseconds(500);
 
 std::size_t checked_count(std::size_t thread_count) {
   if (thread_count == 0) {
@@ -103,7 +103,7 @@ class ThreadPool::Threads {
         for (int i = 0; i < 16; ++i) {
           detail::pause_cpu();
         }
-        std::this_thread::yield();
+        std::this_thread::yield();  // Whoever else wants this core.
       }
       lock.lock();
       watching_ = false;

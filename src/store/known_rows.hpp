@@ -108,6 +108,7 @@ class KnownRows {
   struct Place {
     mutable Row* row;
   };
+  // NOLINTBEGIN(readability-identifier-naming): the set looks for members of these names.
   struct Hash {
     using is_transparent = void;
     using is_avalanching = void;
@@ -124,6 +125,7 @@ class KnownRows {
       return key(left) == key(right);
     }
   };
+  // NOLINTEND(readability-identifier-naming)
   // From the first key to the end: no key of one is on the disk but those of known rows, which are
   // looked for first.
   using Gaps = std::map<std::string, std::optional<std::string>, std::less<>>;
