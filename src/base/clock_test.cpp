@@ -160,8 +160,13 @@ TEST(SystemClock, NeverFiresEarlyAndKeepsTheOrder) {
     done.set_value();
   });
   Recorder first([&] { note(1, 2ms); });
+  // Nothing fires before both are armed, however long this thread is kept from it.
+  std::promise<void> armed;
+  Recorder opening([&] { armed.get_future().wait(); });
+  clock.arm(opening, start);
   clock.arm(second, start + 4ms);
   clock.arm(first, start + 2ms);
+  armed.set_value();
   done.get_future().wait();
   clock.disarm(second);
   EXPECT_EQ(fired, (std::vector<int>{1, 2}));
