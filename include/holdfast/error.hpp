@@ -18,6 +18,7 @@ enum class ErrorCode : int {
   kNewerFormat = 106,
   kNoSuchStore = 107,
   kNoAccess = 108,
+  kDefinitionMismatch = 110,
 
   kTimedOut = 200,
   kQueueFull = 201,
