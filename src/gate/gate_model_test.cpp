@@ -61,7 +61,7 @@ class Model {
   explicit Model(const GateDefinition& definition)
       : defined_(static_cast<int>(definition.capacity)),
         read_write_(definition.kind == GateDefinition::Kind::kReadWrite) {
-    expires_.fill(kTtl);
+    expires_.assign(kSessions, kTtl);
   }
 
   [[nodiscard]] int now() const noexcept { return now_; }
@@ -71,6 +71,10 @@ class Model {
   }
   int renew(int session) noexcept {
     return expires_.at(static_cast<std::size_t>(session)) = now_ + kTtl;
+  }
+  int open() {
+    expires_.push_back(now_ + kTtl);
+    return static_cast<int>(expires_.size()) - 1;
   }
   void close(int session) noexcept { expires_.at(static_cast<std::size_t>(session)) = 0; }
   void set_capacity(int capacity) {
@@ -165,7 +169,7 @@ class Model {
   int capacity_override_ = 0;
   bool paused_ = false;
   int next_ticket_ = 0;
-  std::array<int, kSessions> expires_{};
+  std::vector<int> expires_;  // When each session ends.
   std::vector<One> holders_;
   std::vector<One> waiters_;
 };
@@ -205,14 +209,11 @@ class Pair {
         model_.wait(1 + step.number % 3);
         break;
       case Step::Kind::kRenew:
-        // What has expired is not revived.
-        if (model_.alive(step.session)) {
-          gate_.live_until(step.session, model_.renew(step.session));
-        }
+        renew(session_of(step));
         break;
       case Step::Kind::kClose:
-        gate_.close(step.session);
-        model_.close(step.session);
+        gate_.close(session_of(step));
+        model_.close(session_of(step));
         break;
       case Step::Kind::kCapacity:
         gate_.set(model_.now(), [&](record::GateHead& head) {
@@ -256,12 +257,19 @@ class Pair {
     return names[static_cast<std::size_t>(number) % names.size()];
   }
   [[nodiscard]] bool alive(const std::string& lease_key) const {
-    for (int session = 0; session < kSessions; ++session) {
-      if (lease_key == session_key(session)) {
-        return model_.alive(session);
-      }
+    return model_.alive(std::stoi(lease_key.substr(session_key(0).size() - 1)));
+  }
+  [[nodiscard]] int& session_of(const Step& step) {
+    return sessions_.at(static_cast<std::size_t>(step.session));
+  }
+  /// What has expired is not revived: the process gets a new one.
+  void renew(int& session) {
+    if (model_.alive(session)) {
+      gate_.live_until(session, model_.renew(session));
+    } else {
+      session = model_.open();
+      gate_.live_until(session, model_.now() + kTtl);
     }
-    return false;
   }
   [[nodiscard]] std::vector<std::string> holders() const {
     std::vector<std::string> names;
@@ -304,14 +312,14 @@ class Pair {
   }
 
   void ask(const Step& step) {
-    if (!model_.alive(step.session)) {
-      return;  // The dead do not ask.
+    if (!model_.alive(session_of(step))) {
+      renew(session_of(step));
     }
-    Model::One one{.name = std::to_string(asked_++), .session = step.session};
+    Model::One one{.name = std::to_string(asked_++), .session = session_of(step)};
     one.shared = read_write_ && step.number % 2 == 0;
     one.weight = read_write_ ? 1 : static_cast<std::uint64_t>(1 + step.number % weight_max_);
     one.priority = step.number % 5 == 0 ? 1 : 0;
-    GateRequest asking = request(step.session, one.name);
+    GateRequest asking = request(one.session, one.name);
     asking.weight = one.weight;
     asking.shared = one.shared;
     asking.priority = one.priority;
@@ -325,6 +333,7 @@ class Pair {
   int weight_max_;
   Gate gate_;
   Model model_;
+  std::array<int, kSessions> sessions_{0, 1, 2};  // Which one each process has at present.
   int asked_ = 0;
 };
 
