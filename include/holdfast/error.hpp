@@ -32,6 +32,7 @@ enum class ErrorCode : int {
   kClosed = 401,
   kStoreCorrupt = 402,
   kStoreFailed = 403,
+  kSessionLost = 404,
 
   kOutcomeUnknown = 500,
 };

@@ -210,7 +210,5 @@ struct GateInfo {
 /// A gate as it is; nothing if it was never used. Changes nothing.
 [[nodiscard]] Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
                                                          std::size_t waiters_max = 100);
-/// The names of all gates, sorted.
-[[nodiscard]] Task<std::vector<std::string>> list_gates(Store& store);
 
 }  // namespace holdfast

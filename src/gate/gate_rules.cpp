@@ -195,7 +195,8 @@ class Serving {
     std::string key = rows_.keys().holder(record.owner(), record.request_id());
     rows_.leave(waiter.key);
     admit(record, key);
-    served_.admitted.push_back({std::move(key), record.lease_key(), record.request_id()});
+    served_.admitted.push_back(
+        {std::move(key), record.lease_key(), record.request_id(), record.weight()});
     return Verdict::kNext;
   }
 
@@ -254,6 +255,13 @@ const KnownLeases::Lease* KnownLeases::find(const std::string& key) {
     return nullptr;
   }
   return &found->second;
+}
+
+void KnownLeases::forget_expired(StoreTime now) {
+  std::erase_if(leases_, [&](const auto& known) {
+    const Lease& lease = known.second;
+    return lease.state == State::kLive && !lease.own && lease.expires_at <= now;
+  });
 }
 
 std::uint64_t capacity_of(const record::GateHead& head) noexcept {

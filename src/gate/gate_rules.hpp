@@ -33,6 +33,8 @@ class KnownLeases {
     leases_.insert_or_assign(std::move(key), lease);
   }
   void forget() noexcept { leases_.clear(); }
+  /// What was alive and may not be any more has to be read again.
+  void forget_expired(StoreTime now);
   /// Null: it is noted as missing.
   [[nodiscard]] const Lease* find(const std::string& key);
   [[nodiscard]] const std::vector<std::string>& missing() const noexcept { return missing_; }
@@ -63,6 +65,7 @@ struct Admitted {
   std::string holder_key;
   std::string lease_key;
   std::string request_id;
+  std::uint64_t weight = 1;
 };
 
 /// What serving a gate came to. Incomplete as long as leases are missing, or waiters: then nothing
