@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kTtl = 1s;
 constexpr auto kPatience = 50s;
-constexpr unsigned kLifetimeMax_s = 100;
+constexpr unsigned kLifetimeSecondsMax = 100;
 
 void check(bool ok, const char* what) {
   if (!ok) {
@@ -90,7 +90,7 @@ class Child {
     pid_ = ::fork();  // No thread of this process runs now.
     check(pid_ >= 0, "fork");
     if (pid_ == 0) {
-      ::alarm(kLifetimeMax_s);
+      ::alarm(kLifetimeSecondsMax);
       try {
         live(path, ends[1]);
         ::_exit(EXIT_SUCCESS);

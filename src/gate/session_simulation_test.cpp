@@ -10,8 +10,8 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include <holdfast/lease.hpp>
 #include <holdfast/memory_store.hpp>
 #include <holdfast/session.hpp>
 #include <holdfast/spawn.hpp>
@@ -25,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTtl = 30s;
 constexpr Duration kLength = 5min;
 
 /// What happened over all seeds: a simulation in which nothing happens shows nothing.
