@@ -13,9 +13,10 @@ namespace holdfast::detail {
 namespace {
 
 /// A renewal each third of the ttl, a little earlier at random: sessions that were opened together
-/// shall not renew together for ever.
+/// shall not renew together for ever. Only a little: what is asked for so long after the last
+/// renewal has its soft deadline behind the hard one of that, at which `watch` looks at the latest.
 constexpr int kBeatParts = 3;
-constexpr double kBeatSpread = 0.1;
+constexpr double kBeatSpread = 0.02;
 /// One that failed is repeated soon, then less often.
 constexpr int kRetryPartsFirst = 60;
 constexpr int kRetryPartsLast = 12;
