@@ -15,10 +15,13 @@ namespace holdfast::detail {
 namespace {
 
 /// How many waiters are read at a time: as many as one release may let in, and some dead ones.
-constexpr std::size_t kWaitersRead = 32;
+constexpr std::size_t kWaitersRead = 64;
 constexpr std::size_t kHoldersRead = 1'000;
 /// How long a dead holder or a lost wake-up may go unnoticed.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
+/// Tasks in the background that have ended are looked for when there are twice as many as last
+/// time.
+constexpr std::size_t kPruneMin = 64;
 constexpr int kConflictsAtOnce = 3;
 constexpr Duration kBackOffMax = std::chrono::milliseconds(50);
 
@@ -349,7 +352,10 @@ Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime
 
 void GateRoom::run_in_background(Task<void> task) {
   const std::lock_guard lock(background_mutex_);
-  background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
+  if (background_.size() >= prune_at_) {
+    background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
+    prune_at_ = 2 * background_.size() + kPruneMin;
+  }
   if (!closed_) {
     background_.push_back(spawn(executor_, quietly(shared_from_this(), std::move(task))));
   }

@@ -108,6 +108,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   bool closed_ = false;
   bool attended_ = false;
   std::list<Spawned<void>> background_;
+  std::size_t prune_at_ = 0;
 };
 
 }  // namespace holdfast::detail
