@@ -62,13 +62,15 @@ class Heartbeat {
     TimePoint asked_at;
   };
 
-  /// False: try again soon.
+  // These return false if there is to be another attempt soon.
   [[nodiscard]] Task<bool> renew_or_fail();
   [[nodiscard]] Task<bool> renew();
-  /// Finds out by reading whether the last renewal happened; nothing if there is none to be found.
+  /// Finds out by reading whether the last renewal happened.
   [[nodiscard]] Task<bool> resolve();
-  [[nodiscard]] Task<void> ask_once_more();
   [[nodiscard]] bool take(const CommitOutcome& outcome, Unresolved renewal);
+
+  /// After a loss for want of an answer: the store may say more by now.
+  [[nodiscard]] Task<void> ask_once_more();
   [[nodiscard]] Task<void> sleep_until(TimePoint until);
   [[nodiscard]] Duration retry_delay(int failures);
 

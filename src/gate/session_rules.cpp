@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_rules.hpp"
 
-#include <array>
 #include <chrono>
 
 #include <session.pb.h>
