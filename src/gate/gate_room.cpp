@@ -243,7 +243,10 @@ void GateRoom::release_in_background(std::string holder_key, Version fence) {
                          Version of) -> Task<void> {
     static_cast<void>(co_await release(std::move(room), std::move(key), of));
   };
-  run_in_background(let_go(shared_from_this(), std::move(holder_key), fence));
+  // Where the holder ran, as the next one often runs there, too: no other thread has to wake up.
+  const TaskContext* const holder = TaskContext::current();
+  run_in_background(let_go(shared_from_this(), std::move(holder_key), fence),
+                    holder == nullptr ? executor_ : holder->executor());
 }
 
 void GateRoom::welcome(const Changed& changed, bool handed_over) {
@@ -350,14 +353,16 @@ Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime
 
 // --- In the background ---------------------------------------------------------------------------
 
-void GateRoom::run_in_background(Task<void> task) {
+void GateRoom::run_in_background(Task<void> task) { run_in_background(std::move(task), executor_); }
+
+void GateRoom::run_in_background(Task<void> task, Executor& executor) {
   const std::lock_guard lock(background_mutex_);
   if (background_.size() >= prune_at_) {
     background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
     prune_at_ = 2 * background_.size() + kPruneMin;
   }
   if (!closed_) {
-    background_.push_back(spawn(executor_, quietly(shared_from_this(), std::move(task))));
+    background_.push_back(spawn(executor, quietly(shared_from_this(), std::move(task))));
   }
 }
 

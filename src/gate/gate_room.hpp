@@ -89,6 +89,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
   void run_in_background(Task<void> task);
+  void run_in_background(Task<void> task, Executor& executor);
 
   Session& session_;
   Store& store_;

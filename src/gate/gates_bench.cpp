@@ -15,7 +15,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -121,53 +123,59 @@ double handoffs_per_second(std::uint64_t tasks, std::uint64_t count_each) {
 
 double hot_100() { return handoffs_per_second(100, 100); }
 
-/// Of a hand-off, with so many waiting all the while: they ask before the first is let in, and only
-/// some of the hand-offs are measured.
+/// Counts those who were let in, and takes the time of a number of them, once it runs smoothly.
+class HandOffs {
+ public:
+  static constexpr std::uint64_t kWarmUp = 5'000;
+  static constexpr std::uint64_t kMeasured = 20'000;
+
+  void let_in() {
+    const std::uint64_t count = ++count_;
+    if (count == kWarmUp) {
+      stopwatch_ = Stopwatch();
+    } else if (count == kWarmUp + kMeasured) {
+      took_ns_ = stopwatch_.elapsed_ns();
+      done_.release();
+    }
+  }
+  [[nodiscard]] bool are_over() const noexcept { return count_ >= kWarmUp + kMeasured; }
+  double wait_for_us_each() {
+    done_.acquire();
+    return took_ns_ / 1e3 / kMeasured;
+  }
+
+ private:
+  std::atomic<std::uint64_t> count_ = 0;
+  Stopwatch stopwatch_;
+  double took_ns_ = 0;
+  std::binary_semaphore done_{0};
+};
+
+/// Goes in once, or, if there are few, again and again, so that as many wait all the while.
+Task<void> go_in(DurableMutex mutex, HandOffs& hand_offs, bool again) {
+  do {
+    const DurableHold hold = co_await mutex.acquire();
+    hand_offs.let_in();
+  } while (again && !hand_offs.are_over());
+}
+
 double handoff_us_with(std::uint64_t waiters) {
-  constexpr std::uint64_t kMeasured = 2'000;
   const Folder folder;
   Process process(folder.file());
   DurableMutex mutex = process.gates.mutex("m");
   DurableHold first = sync_wait(process.pool, mutex.acquire());
-  struct Progress {
-    std::atomic<std::uint64_t> let_in = 0;
-    std::atomic<std::uint64_t> measured_ns = 0;
-    Stopwatch stopwatch;
-  };
-  Progress progress;
-  const auto wait = [](DurableMutex at, Progress& of) -> Task<void> {
-    const DurableHold hold = co_await at.acquire();
-    if (++of.let_in == kMeasured) {
-      of.measured_ns = static_cast<std::uint64_t>(of.stopwatch.elapsed_ns());
-    }
-  };
-  // With few waiters, those who were let in are followed by others.
-  const auto keep_waiting = [](DurableMutex at, Progress& of) -> Task<void> {
-    while (of.let_in < kMeasured) {
-      const DurableHold hold = co_await at.acquire();
-      if (++of.let_in == kMeasured) {
-        of.measured_ns = static_cast<std::uint64_t>(of.stopwatch.elapsed_ns());
-      }
-    }
-  };
+  HandOffs hand_offs;
+  const bool again = waiters < HandOffs::kWarmUp + HandOffs::kMeasured;
   std::deque<Spawned<void>> running;
   for (std::uint64_t i = 0; i < waiters; ++i) {
-    running.push_back(waiters > kMeasured ? spawn(process.pool, wait(mutex, progress))
-                                          : spawn(process.pool, keep_waiting(mutex, progress)));
+    running.push_back(spawn(process.pool, go_in(mutex, hand_offs, again)));
   }
-  const std::uint64_t expected = waiters;
-  for (;;) {
+  for (std::uint64_t waiting = 0; waiting < waiters;) {
     const auto info = sync_wait(process.pool, inspect_gate(*process.store, "m", 1));
-    if (info && info->waiter_count == expected) {
-      break;
-    }
+    waiting = info->waiter_count;
   }
-  progress.stopwatch = Stopwatch();
-  sync_wait(process.pool, first.release());
-  while (progress.measured_ns == 0) {
-    std::this_thread::yield();
-  }
-  const double figure = static_cast<double>(progress.measured_ns) / 1e3 / kMeasured;
+  static_cast<void>(sync_wait(process.pool, first.release()));
+  const double figure = hand_offs.wait_for_us_each();
   for (Spawned<void>& one : running) {
     one.request_stop();
   }
