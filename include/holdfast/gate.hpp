@@ -15,6 +15,8 @@ namespace holdfast {
 
 inline constexpr std::size_t kGateNameMax = 200;
 inline constexpr std::uint64_t kGateCapacityMax = std::uint64_t{1} << 32U;
+/// Of so many holds that have ended, who had them and how that was, is kept for each gate.
+inline constexpr std::uint64_t kGateGrantsKept = 1'000;
 /// The range of a waiter's priority. A waiter of a higher one goes before those of a lower one, but
 /// not for ever: each is overtaken by at most `kGateOvertakesPerStep` for each step between the
 /// two.

@@ -76,6 +76,8 @@ std::string GateKeys::lease(std::string_view holder) const {
   return key.append("lease/").append(key_part(holder));
 }
 
-std::string GateKeys::grant(Version fence) const { return grants().append(sortable(fence)); }
+std::string GateKeys::grant(std::uint64_t number) const {
+  return grants().append(sortable(number % kGateGrantsKept));
+}
 
 }  // namespace holdfast::detail

@@ -33,7 +33,7 @@ class GateKeys {
   /// Of a holder that has no session.
   [[nodiscard]] std::string lease(std::string_view holder) const;
   [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
-  [[nodiscard]] std::string grant(Version fence) const;
+  [[nodiscard]] std::string grant(std::uint64_t number) const;
 
  private:
   std::string name_;

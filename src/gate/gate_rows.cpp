@@ -100,7 +100,7 @@ void GateRows::grant(std::string holder_key, record::GateHolder holder) {
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
-  change_head();
+  record::GateHead& head = change_head();
   const auto found = holders_.find(holder_key);
   HOLDFAST_CHECK(found != holders_.end(), "a hold was ended that there is not");
   const auto& [key, fence, held] = found->second;
@@ -116,7 +116,8 @@ void GateRows::end(const std::string& holder_key, record::GateGrant::End how, St
   grant.set_ended_at_ns(now.time_since_epoch().count());
   grant.set_end(how);
   grant.set_reason(held.reason());
-  batch_.put(keys_.grant(fence), grant.SerializeAsString());
+  batch_.put(keys_.grant(head.grants_ended()), grant.SerializeAsString());
+  head.set_grants_ended(head.grants_ended() + 1);
   batch_.erase(key);
   holders_.erase(found);
 }

@@ -52,6 +52,22 @@ TEST(GateRules, EachFenceIsGreaterThanAllBefore) {
   }
 }
 
+TEST(GateRules, WhatIsKeptOfPastGrantsIsBounded) {
+  Gate gate(permits(1));
+  gate.live_until(1, 1'000);
+  const int count = static_cast<int>(kGateGrantsKept) + 10;
+  for (int i = 0; i < count; ++i) {
+    ASSERT_TRUE(gate.release(gate.ask(request(1, std::to_string(i)), 0).key, 0));
+  }
+  std::set<std::string> kept;
+  for (const record::GateGrant& grant : gate.ended()) {
+    kept.insert(grant.holder());
+  }
+  EXPECT_EQ(kept.size(), kGateGrantsKept);
+  EXPECT_TRUE(kept.contains(std::to_string(count - 1)));
+  EXPECT_FALSE(kept.contains("9")) << "the oldest go first";
+}
+
 TEST(GateRules, AskedAgainItIsTheSame) {
   Gate gate(permits(2));
   gate.live_until(1, 100);
