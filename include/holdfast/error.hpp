@@ -18,6 +18,7 @@ enum class ErrorCode : int {
   kNewerFormat = 106,
   kNoSuchStore = 107,
   kNoAccess = 108,
+  kDefinitionMismatch = 110,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -31,6 +32,7 @@ enum class ErrorCode : int {
   kClosed = 401,
   kStoreCorrupt = 402,
   kStoreFailed = 403,
+  kSessionLost = 404,
 
   kOutcomeUnknown = 500,
 };

@@ -30,6 +30,7 @@ TEST(Error, CodesKeepTheirNumbersAndRemedies) {
       {ErrorCode::kClosed, 401, Remedy::kGiveUp},
       {ErrorCode::kStoreCorrupt, 402, Remedy::kGiveUp},
       {ErrorCode::kStoreFailed, 403, Remedy::kGiveUp},
+      {ErrorCode::kSessionLost, 404, Remedy::kGiveUp},
       {ErrorCode::kOutcomeUnknown, 500, Remedy::kFindOut},
   };
   for (const auto& [code, number, remedy] : table) {

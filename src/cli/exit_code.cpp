@@ -16,6 +16,7 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kUnsupported:
     case ErrorCode::kTimedOut:
     case ErrorCode::kStoreBusy:
+    case ErrorCode::kSessionLost:
       return kUnavailable;
     case ErrorCode::kStoreFull:
     case ErrorCode::kStoreFailed:

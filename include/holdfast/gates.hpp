@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <holdfast/batch.hpp>
+#include <holdfast/clock.hpp>
+#include <holdfast/executor.hpp>
+#include <holdfast/gate.hpp>
+#include <holdfast/session.hpp>
+#include <holdfast/task.hpp>
+
+namespace holdfast {
+
+namespace detail {
+class GateRoom;
+class GateRooms;
+}  // namespace detail
+
+/// How to ask for a durable lock. Trivially destructible on purpose, as `WaitOptions`; texts are
+/// copied at the call.
+struct AcquireOptions {
+  std::optional<Duration> timeout{};  ///< Zero: only if it need not wait. Negative is refused.
+  std::uint64_t weight = 1;
+  int priority = 0;           ///< See `kGateOvertakesPerStep`.
+  std::string_view holder{};  ///< For people. Empty: the name of the session.
+  std::string_view reason{};  ///< For people.
+  /// How many may wait, this one included; one too many gets `QueueFull`.
+  std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
+};
+
+/// What you have while you hold a durable lock: a row in the store that hangs on your session.
+///
+/// Others get the lock when it is released, or when the session is over. Until then `valid()` says
+/// yes, but that is worth what clocks are worth: where it counts, let the resource check `fence()`.
+class [[nodiscard]] DurableHold {
+ public:
+  /// Holds nothing.
+  DurableHold() noexcept = default;
+  DurableHold(DurableHold&&) noexcept = default;
+  DurableHold& operator=(DurableHold&& other) noexcept;
+  /// Releases it in the background: nobody is told if that fails, and then it ends with the
+  /// session.
+  ~DurableHold();
+
+  /// Returns when others can have it, durably. False: it was over before, by force.
+  [[nodiscard]] Task<bool> release();
+
+  [[nodiscard]] explicit operator bool() const noexcept { return room_ != nullptr; }
+  [[nodiscard]] const std::string& name() const noexcept;
+  /// Greater than that of every grant of this lock before, whatever was lost, deleted or restored
+  /// between.
+  [[nodiscard]] std::uint64_t fence() const noexcept { return fence_; }
+  /// Of a semaphore: which of the permits it has, from 0.
+  [[nodiscard]] const std::vector<std::uint64_t>& slots() const noexcept { return slots_; }
+  [[nodiscard]] bool valid() const;
+  /// Stopped when the session is lost.
+  [[nodiscard]] std::stop_token lost_token() const;
+
+  /// Lets `batch` succeed only while this is held: otherwise its outcome is `Fenced`. Also a read
+  /// counts only if it was made while the lock was held: put the guard on a batch that depends on
+  /// it, be it one without writes.
+  Batch& guard(Batch& batch) const;
+
+ private:
+  friend class detail::GateRoom;
+  struct Granted {
+    std::string key;
+    std::uint64_t fence = 0;
+    std::vector<std::uint64_t> slots;
+  };
+  DurableHold(std::shared_ptr<detail::GateRoom> room, Granted granted)
+      : room_(std::move(room)),
+        key_(std::move(granted.key)),
+        fence_(granted.fence),
+        slots_(std::move(granted.slots)) {}
+  void let_go() noexcept;
+
+  std::shared_ptr<detail::GateRoom> room_;
+  std::string key_;
+  std::uint64_t fence_ = 0;
+  std::vector<std::uint64_t> slots_;
+};
+
+/// A mutex that survives its holder: known to all processes of a store by its name.
+///
+/// ```
+/// DurableMutex nightly = gates.mutex("nightly");
+/// const DurableHold hold = co_await nightly.acquire({.timeout = 1min});
+/// ```
+///
+/// Who comes first is served first, in whatever process; a dead one is passed over. Waiting polls
+/// nothing: the release that makes room lets the next one in, and wakes it. Thread-safe.
+class DurableMutex {
+ public:
+  explicit DurableMutex(std::shared_ptr<detail::GateRoom> room) noexcept : room_(std::move(room)) {}
+
+  /// Throws `TimedOut`, `QueueFull`, `Unsatisfiable`, `DefinitionMismatch`, `SessionLost`, and what
+  /// stores throw. A task that is stopped meanwhile (`Cancelled`) has left the queue, and a grant
+  /// that was on its way goes to the next.
+  [[nodiscard]] Task<DurableHold> acquire(const AcquireOptions& options = {});
+  /// Nothing: it would have to wait.
+  [[nodiscard]] Task<std::optional<DurableHold>> try_acquire(const AcquireOptions& options = {});
+
+ private:
+  std::shared_ptr<detail::GateRoom> room_;
+};
+
+/// So many permits, shared by all processes of a store. Otherwise as `DurableMutex`.
+class DurableSemaphore {
+ public:
+  explicit DurableSemaphore(std::shared_ptr<detail::GateRoom> room) noexcept
+      : room_(std::move(room)) {}
+
+  [[nodiscard]] Task<DurableHold> acquire(const AcquireOptions& options = {});
+  [[nodiscard]] Task<std::optional<DurableHold>> try_acquire(const AcquireOptions& options = {});
+
+ private:
+  std::shared_ptr<detail::GateRoom> room_;
+};
+
+/// One writer, or many readers. Whoever came first is served first, so writers do not starve.
+class DurableSharedMutex {
+ public:
+  explicit DurableSharedMutex(std::shared_ptr<detail::GateRoom> room) noexcept
+      : room_(std::move(room)) {}
+
+  [[nodiscard]] Task<DurableHold> acquire(const AcquireOptions& options = {});
+  [[nodiscard]] Task<DurableHold> acquire_shared(const AcquireOptions& options = {});
+  [[nodiscard]] Task<std::optional<DurableHold>> try_acquire(const AcquireOptions& options = {});
+  [[nodiscard]] Task<std::optional<DurableHold>> try_acquire_shared(
+      const AcquireOptions& options = {});
+
+ private:
+  std::shared_ptr<detail::GateRoom> room_;
+};
+
+/// The durable locks of a store, as one session uses them.
+///
+/// ```
+/// auto store = open_store("sqlite:/var/lib/app/state.db");
+/// auto session = co_await Session::open(*store);
+/// Gates gates(*session);
+/// DurableSemaphore gpus = gates.semaphore("gpus", 4);
+/// ```
+///
+/// A lock that is asked for again by its name is the same one. The session outlives this, and this
+/// all holds and tasks that wait. Thread-safe.
+class Gates {
+ public:
+  /// What has to be done meanwhile, such as to see who has died, is done on a thread of its own, or
+  /// on `executor`, which outlives this.
+  explicit Gates(Session& session, Executor* executor = nullptr);
+  Gates(const Gates&) = delete;
+  Gates& operator=(const Gates&) = delete;
+  ~Gates();
+
+  [[nodiscard]] DurableMutex mutex(std::string_view name);
+  [[nodiscard]] DurableSemaphore semaphore(std::string_view name, std::uint64_t capacity);
+  [[nodiscard]] DurableSharedMutex shared_mutex(std::string_view name,
+                                                std::uint64_t readers_max = 1'000);
+  /// Whatever can be said of one.
+  [[nodiscard]] DurableSemaphore gate(std::string_view name, const GateDefinition& definition);
+
+ private:
+  std::shared_ptr<detail::GateRooms> rooms_;
+};
+
+/// Who holds a gate.
+struct GateHolderInfo {
+  std::string holder;
+  std::uint64_t fence = 0;
+  std::uint64_t weight = 1;
+  bool shared = false;
+  std::vector<std::uint64_t> slots;
+  StoreTime asked_at{};
+  StoreTime granted_at{};
+  std::string reason;
+  std::optional<StoreTime> expires_at;  ///< Nothing: its session is over.
+};
+
+/// Who waits at one.
+struct GateWaiterInfo {
+  std::string holder;
+  std::uint64_t weight = 1;
+  bool shared = false;
+  int priority = 0;
+  StoreTime asked_at{};
+  std::string reason;
+};
+
+struct GateInfo {
+  std::string name;
+  GateDefinition definition;
+  std::uint64_t capacity = 0;  ///< At present.
+  bool paused = false;
+  bool draining = false;
+  std::vector<GateHolderInfo> holders;
+  std::vector<GateWaiterInfo> waiters;  ///< The first ones, in the order in which they are served.
+  std::uint64_t waiter_count = 0;
+};
+
+/// A gate as it is; nothing if it was never used. Changes nothing.
+[[nodiscard]] Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
+                                                         std::size_t waiters_max = 100);
+
+}  // namespace holdfast

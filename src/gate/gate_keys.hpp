@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <holdfast/batch.hpp>
+
+namespace holdfast::detail {
+
+/// `text` as a part of a key: without slashes, so that parts cannot run into each other.
+[[nodiscard]] std::string key_part(std::string_view text);
+
+/// Where the rows of a gate are. All lie behind one prefix, so that they are read in one scan.
+class GateKeys {
+ public:
+  /// `InvalidArgument` unless the name has 1 to `kGateNameMax` bytes, none of them a control
+  /// character.
+  explicit GateKeys(std::string_view name);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
+
+  [[nodiscard]] std::string head() const { return prefix_ + "head"; }
+  /// The holds of one session lie together: one watch tells it of all its grants.
+  [[nodiscard]] std::string holders() const { return prefix_ + "holder/"; }
+  [[nodiscard]] std::string holders_of(std::string_view owner) const;
+  [[nodiscard]] std::string holder(std::string_view owner, std::string_view request_id) const;
+  /// In the order in which they are served.
+  [[nodiscard]] std::string waiters() const { return prefix_ + "waiter/"; }
+  [[nodiscard]] std::string waiter(std::uint64_t rank, std::uint64_t ticket) const;
+  /// Of a holder that has no session.
+  [[nodiscard]] std::string lease(std::string_view holder) const;
+  [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
+  [[nodiscard]] std::string grant(std::uint64_t number) const;
+
+ private:
+  std::string name_;
+  std::string prefix_;
+};
+
+inline constexpr std::string_view kGatePrefix = "gate/";
+
+}  // namespace holdfast::detail

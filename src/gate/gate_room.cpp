@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate_room.hpp"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
+
+#include "session_rules.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// How many waiters are read at a time: as many as one release may let in, and some dead ones.
+constexpr std::size_t kWaitersRead = 64;
+constexpr std::size_t kHoldersRead = 1'000;
+/// How long a dead holder or a lost wake-up may go unnoticed.
+constexpr Duration kSweepInterval = std::chrono::seconds(1);
+/// Tasks in the background that have ended are looked for when there are twice as many as last
+/// time.
+constexpr std::size_t kPruneMin = 64;
+constexpr int kConflictsAtOnce = 3;
+constexpr Duration kBackOffMax = std::chrono::milliseconds(50);
+
+KnownLeases::State state_of(Liveness liveness) noexcept {
+  switch (liveness) {
+    case Liveness::kLive:
+      return KnownLeases::State::kLive;
+    case Liveness::kExpired:
+      return KnownLeases::State::kExpired;
+    case Liveness::kGone:
+      break;
+  }
+  return KnownLeases::State::kGone;
+}
+
+/// After a few conflicts others are let by, for longer each time.
+Duration back_off(int conflicts) {
+  if (conflicts <= kConflictsAtOnce) {
+    return Duration::zero();
+  }
+  const Duration most =
+      std::min(kBackOffMax, Duration(std::chrono::microseconds(100)) *
+                                (1 << std::min(conflicts - kConflictsAtOnce, 12)));
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return most / 2 + Duration(static_cast<Duration::rep>(random()) % (most.count() / 2 + 1));
+}
+
+std::vector<std::uint64_t> slots_in(const Entry& entry) {
+  record::GateHolder holder;
+  if (!holder.ParseFromString(entry.value)) {
+    return {};
+  }
+  return {holder.slots().begin(), holder.slots().end()};
+}
+
+}  // namespace
+
+/// Takes a request back if the task that made it does not come to its end.
+class GateRoom::Withdrawal {
+ public:
+  Withdrawal(GateRoom& room, std::string request_id)
+      : room_(room), request_id_(std::move(request_id)) {}
+  Withdrawal(const Withdrawal&) = delete;
+  Withdrawal& operator=(const Withdrawal&) = delete;
+  ~Withdrawal() {
+    if (made_) {
+      room_.run_in_background(room_.withdraw(std::move(request_id_), std::move(waiter_key_)));
+    }
+  }
+  void made() noexcept { made_ = true; }
+  void waits_as(std::string waiter_key) { waiter_key_ = std::move(waiter_key); }
+  void not_needed() noexcept { made_ = false; }
+
+ private:
+  GateRoom& room_;
+  std::string request_id_;
+  std::string waiter_key_;
+  bool made_ = false;
+};
+
+GateRoom::GateRoom(Session& session, Executor& executor, GateDefinition definition,
+                   std::string_view name)
+    : session_(session),
+      store_(session.store()),
+      executor_(executor),
+      definition_(std::move(definition)),
+      keys_(name) {
+  check_definition(name, definition_);
+}
+
+// --- Asking --------------------------------------------------------------------------------------
+
+Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> room, Wish wish) {
+  const AcquireOptions& options = wish.options;
+  if (options.timeout && *options.timeout < Duration::zero()) {
+    throw InvalidArgument("the time-out of an acquire is below zero");
+  }
+  const bool only_at_once = options.timeout == Duration::zero();
+  const TimePoint give_up_at =
+      options.timeout ? this_task::clock().now() + *options.timeout : TimePoint::max();
+
+  GateRequest request;
+  request.holder = wish.holder;
+  request.owner = room->session_.id();
+  request.lease_key = room->session_.key();
+  request.weight = options.weight;
+  request.shared = wish.shared;
+  request.priority = options.priority;
+  request.reason = wish.reason;
+  request.queue_max = only_at_once ? 0 : options.queue_max;
+
+  Asked asked;
+  const auto arrival = std::make_shared<Arrival>();
+  std::optional<Withdrawal> withdrawal;
+  {
+    const Hold turn = co_await room->turn_.lock();
+    request.request_id = std::to_string(room->next_request_++);
+    withdrawal.emplace(*room, request.request_id);
+    const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+      define(rows, room->definition_);
+      check_request(rows, request);
+      if (options.timeout && !only_at_once) {
+        request.deadline = now + *options.timeout;
+      }
+      asked = ask(rows, leases, request, now);
+      withdrawal->made();
+      return asked.served;
+    };
+    const Changed changed = co_await room->change(plan);
+    room->welcome(changed, false);
+    switch (asked.outcome) {
+      case Asked::Outcome::kRefused:
+        withdrawal->not_needed();
+        break;
+      case Asked::Outcome::kHeld:
+        arrival->fence = changed.version;
+        arrival->slots = room->slots_of(asked.key);
+        break;
+      case Asked::Outcome::kWaits:
+        withdrawal->waits_as(asked.key);
+        room->waiting_.emplace(request.request_id, arrival);
+        break;
+    }
+  }
+  if (asked.outcome == Asked::Outcome::kRefused) {
+    if (only_at_once || options.queue_max == 0) {
+      co_return std::nullopt;
+    }
+    std::string text("'");
+    text.append(room->name()).append("': ").append(to_string(*asked.why));
+    throw QueueFull(text.append(", and no more may wait there"));
+  }
+  if (asked.outcome == Asked::Outcome::kWaits) {
+    room->attend();
+    const WaitOptions until{.deadline = give_up_at};
+    const Hold arrived = co_await arrival->arrived.acquire(1, until);
+    if (arrival->error) {
+      std::rethrow_exception(arrival->error);
+    }
+  }
+  if (!arrival->handed_over) {
+    co_await room->store_.until_durable(arrival->fence);
+  }
+  withdrawal->not_needed();
+  DurableHold::Granted granted{room->keys_.holder(request.owner, request.request_id),
+                               arrival->fence, std::move(arrival->slots)};
+  co_return DurableHold(std::move(room), std::move(granted));
+}
+
+std::vector<std::uint64_t> GateRoom::slots_of(const std::string& holder_key) const {
+  if (!rows_) {
+    return {};
+  }
+  const auto holder = rows_->holders().find(holder_key);
+  if (holder == rows_->holders().end()) {
+    return {};
+  }
+  const auto& slots = holder->second.record.slots();
+  return {slots.begin(), slots.end()};
+}
+
+Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
+  const Hold turn = co_await turn_.lock();
+  waiting_.erase(request_id);
+  const std::string holder_key = keys_.holder(session_.id(), request_id);
+  std::optional<Entry> waiter;
+  if (!waiter_key.empty()) {
+    waiter = co_await store_.get(waiter_key, Read::kApplied);
+  }
+  const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+    if (rows.holders().contains(holder_key)) {
+      rows.end(holder_key, record::GateGrant::ABANDONED, now);
+    } else if (waiter) {
+      rows.leave(waiter_key);
+    }
+    return serve(rows, leases, now);
+  };
+  const Changed changed = co_await change(plan);
+  welcome(changed, false);
+}
+
+// --- Letting go ----------------------------------------------------------------------------------
+
+Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_key,
+                             Version fence) {
+  bool held = false;
+  std::uint64_t freed = 0;
+  Changed changed;
+  {
+    const Hold turn = co_await room->turn_.lock();
+    const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+      const auto holder = rows.holders().find(holder_key);
+      held = holder != rows.holders().end() && holder->second.fence == fence;
+      if (held) {
+        freed = holder->second.record.weight();
+        rows.end(holder_key, record::GateGrant::RELEASED, now);
+      }
+      return serve(rows, leases, now);
+    };
+    changed = co_await room->change(plan);
+    // What passes from hand to hand inside a session is held by it all along: whatever becomes of
+    // this commit, nobody else can have it. So the next one need not wait for the disk.
+    std::uint64_t passed_on = 0;
+    for (const Admitted& admitted : changed.served.admitted) {
+      passed_on += admitted.weight;
+    }
+    const bool one_for_one =
+        passed_on <= freed && room->definition_.kind == GateDefinition::Kind::kPermits;
+    room->welcome(changed, held && one_for_one);
+  }
+  if (changed.version != 0) {
+    co_await room->store_.until_durable(changed.version);
+  }
+  co_return held;
+}
+
+void GateRoom::release_in_background(std::string holder_key, Version fence) {
+  const auto let_go = [](std::shared_ptr<GateRoom> room, std::string key,
+                         Version of) -> Task<void> {
+    static_cast<void>(co_await release(std::move(room), std::move(key), of));
+  };
+  // Where the holder ran, as the next one often runs there, too: no other thread has to wake up.
+  const TaskContext* const holder = TaskContext::current();
+  run_in_background(let_go(shared_from_this(), std::move(holder_key), fence),
+                    holder == nullptr ? executor_ : holder->executor());
+}
+
+void GateRoom::welcome(const Changed& changed, bool handed_over) {
+  if (changed.served.look_again_at && !waiting_.empty()) {
+    plan_to_look_at(*changed.served.look_again_at);
+  }
+  for (const Admitted& admitted : changed.served.admitted) {
+    const auto found = waiting_.find(admitted.request_id);
+    if (admitted.lease_key != session_.key() || found == waiting_.end()) {
+      continue;
+    }
+    Arrival& arrival = *found->second;
+    arrival.fence = changed.version;
+    arrival.slots = slots_of(admitted.holder_key);
+    arrival.handed_over = handed_over;
+    arrival.awaited.release();
+    waiting_.erase(found);
+  }
+}
+
+// --- Changing the rows ---------------------------------------------------------------------------
+
+Task<GateRoom::Changed> GateRoom::change(const Plan& plan) {
+  std::size_t waiters_max = kWaitersRead;
+  for (int conflicts = 0;;) {
+    session_.check_alive();
+    // Gone if this ends in the middle: then they are read again.
+    std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
+    if (!rows || waiters_max > kWaitersRead) {
+      GateRows read = co_await load(waiters_max);
+      rows.emplace(std::move(read));
+    }
+    const StoreTime now = co_await store_.time();
+    leases_.forget_expired(now);
+    leases_.learn(session_.key(), {.state = KnownLeases::State::kLive, .own = true});
+    Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
+    const std::vector<std::string> missing = leases_.take_missing();
+    if (!missing.empty() || changed.served.needs_more_waiters) {
+      co_await read_leases(missing, now);
+      waiters_max *= changed.served.needs_more_waiters ? 4 : 1;
+      continue;
+    }
+    if (!rows->changed()) {
+      rows_ = std::move(rows);
+      co_return changed;
+    }
+    Batch batch = rows->take_batch();
+    batch.require_version(session_.key(), session_.version());
+    const CommitOutcome outcome = co_await store_.apply(std::move(batch));
+    if (outcome.committed() != nullptr) {
+      changed.version = outcome.committed()->version;
+      rows->committed(changed.version);
+      rows_ = std::move(rows);
+      co_return changed;
+    }
+    leases_.forget();
+    const Duration pause = back_off(++conflicts);
+    if (pause > Duration::zero()) {
+      co_await this_task::sleep_for(pause);
+    }
+  }
+}
+
+Task<GateRows> GateRoom::load(std::size_t waiters_max) {
+  GateRows rows(keys_);
+  // First of all: whoever changes one of the others changes this one, too.
+  const std::optional<Entry> head = co_await store_.get(keys_.head(), Read::kApplied);
+  if (head) {
+    rows.read_head(*head);
+  }
+  const std::string holders = keys_.holders();
+  std::string after;
+  for (bool more = head.has_value(); more;) {
+    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = Read::kApplied};
+    const Page page = co_await store_.scan(holders, behind);
+    for (const Entry& entry : page.entries) {
+      rows.read_holder(entry);
+    }
+    more = page.more;
+    after = page.entries.empty() ? after : page.entries.back().key;
+  }
+  if (head && rows.waiter_count() > 0) {
+    const ScanOptions first{.limit = waiters_max, .read = Read::kApplied};
+    const Page page = co_await store_.scan(keys_.waiters(), first);
+    for (const Entry& entry : page.entries) {
+      rows.read_waiter(entry);
+    }
+    rows.has_more_waiters(page.more);
+  }
+  co_return rows;
+}
+
+Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime now) {
+  for (const std::string& key : keys) {
+    const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
+    KnownLeases::Lease lease{.state = state_of(liveness(row, now))};
+    if (row) {
+      lease.version = row->version;
+      lease.expires_at = read_session(*row, now).expires;
+    }
+    leases_.learn(key, lease);
+  }
+}
+
+// --- In the background ---------------------------------------------------------------------------
+
+void GateRoom::run_in_background(Task<void> task) { run_in_background(std::move(task), executor_); }
+
+void GateRoom::run_in_background(Task<void> task, Executor& executor) {
+  const std::lock_guard lock(background_mutex_);
+  if (background_.size() >= prune_at_) {
+    background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
+    prune_at_ = 2 * background_.size() + kPruneMin;
+  }
+  if (!closed_) {
+    background_.push_back(spawn(executor, quietly(shared_from_this(), std::move(task))));
+  }
+}
+
+/// Nobody can be told but those who wait.
+Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
+  std::exception_ptr error;
+  try {
+    co_await std::move(task);
+  } catch (const Cancelled&) {
+    co_return;
+  } catch (const Error&) {
+    error = std::current_exception();
+  }
+  if (error) {
+    co_await room->fail_all(error);
+  }
+}
+
+Task<void> GateRoom::fail_all(std::exception_ptr error) {
+  const Hold turn = co_await turn_.lock();
+  for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
+    arrival->error = error;
+    arrival->awaited.release();
+  }
+}
+
+void GateRoom::attend() {
+  {
+    const std::lock_guard lock(background_mutex_);
+    if (std::exchange(attended_, true)) {
+      return;
+    }
+  }
+  run_in_background(watch_for_grants());
+  run_in_background(sweep());
+}
+
+/// With the turn.
+void GateRoom::plan_to_look_at(StoreTime at) {
+  if (!next_look_at_ || at < *next_look_at_) {
+    next_look_at_ = at;
+    run_in_background(look_at(at));
+  }
+}
+
+Task<void> GateRoom::look_at(StoreTime at) {
+  const StoreTime now = co_await store_.time();
+  co_await this_task::sleep_for(std::max(at - now, Duration::zero()));
+  {
+    const Hold turn = co_await turn_.lock();
+    if (next_look_at_ == at) {
+      next_look_at_.reset();
+    }
+  }
+  co_await serve_once();
+}
+
+Task<void> GateRoom::watch_for_grants() {
+  Watch watch = store_.watch(keys_.holders_of(session_.id()));
+  for (;;) {
+    co_await look_for_grants();
+    co_await watch.changed();
+  }
+}
+
+Task<void> GateRoom::look_for_grants() {
+  const Hold turn = co_await turn_.lock();
+  if (waiting_.empty()) {
+    co_return;
+  }
+  const std::string prefix = keys_.holders_of(session_.id());
+  const ScanOptions all{.limit = kHoldersRead};
+  const Page page = co_await store_.scan(prefix, all);
+  for (const Entry& entry : page.entries) {
+    const auto found = waiting_.find(entry.key.substr(prefix.size()));
+    if (found != waiting_.end()) {
+      rows_.reset();
+      Arrival& arrival = *found->second;
+      arrival.fence = entry.version;
+      arrival.slots = slots_in(entry);
+      arrival.awaited.release();
+      waiting_.erase(found);
+    }
+  }
+}
+
+/// The net under all that wakes.
+Task<void> GateRoom::sweep() {
+  for (;;) {
+    co_await this_task::sleep_for(kSweepInterval);
+    co_await serve_once();
+  }
+}
+
+Task<void> GateRoom::serve_once() {
+  const Hold turn = co_await turn_.lock();
+  if (waiting_.empty()) {
+    co_return;
+  }
+  rows_.reset();
+  leases_.forget();
+  const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
+    return serve(rows, leases, now);
+  };
+  const Changed changed = co_await change(plan);
+  welcome(changed, false);
+}
+
+void GateRoom::close() {
+  std::list<Spawned<void>> ending;
+  {
+    const std::lock_guard lock(background_mutex_);
+    closed_ = true;
+    ending = std::exchange(background_, {});
+  }
+  for (Spawned<void>& one : ending) {
+    one.request_stop();
+  }
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/gates.hpp>
+#include <holdfast/mutex.hpp>
+#include <holdfast/semaphore.hpp>
+#include <holdfast/spawn.hpp>
+
+#include "gate_rows.hpp"
+#include "gate_rules.hpp"
+
+namespace holdfast::detail {
+
+/// One gate as one session uses it: its tasks come to it one after the other, so that they never
+/// spend a conflict on each other, and wait in it for what other processes do.
+class GateRoom : public std::enable_shared_from_this<GateRoom> {
+ public:
+  GateRoom(Session& session, Executor& executor, GateDefinition definition, std::string_view name);
+  GateRoom(const GateRoom&) = delete;
+  GateRoom& operator=(const GateRoom&) = delete;
+
+  struct Wish {
+    AcquireOptions options;
+    std::string holder;
+    std::string reason;
+    bool shared = false;
+  };
+  /// Nothing if it was refused for having to wait, which only a `queue_max` of zero leads to.
+  [[nodiscard]] static Task<std::optional<DurableHold>> acquire(std::shared_ptr<GateRoom> room,
+                                                                Wish wish);
+  [[nodiscard]] static Task<bool> release(std::shared_ptr<GateRoom> room, std::string holder_key,
+                                          Version fence);
+  void release_in_background(std::string holder_key, Version fence);
+
+  [[nodiscard]] const std::string& name() const noexcept { return keys_.name(); }
+  [[nodiscard]] const GateDefinition& definition() const noexcept { return definition_; }
+  [[nodiscard]] Session& session() const noexcept { return session_; }
+
+  /// Ends what it does in the background; whoever waits is `Closed`.
+  void close();
+
+ private:
+  using Plan = std::function<Served(GateRows&, KnownLeases&, StoreTime)>;
+  struct Changed {
+    Version version = 0;  ///< 0: nothing had to be written.
+    Served served;
+  };
+  /// A task of this session that waits.
+  struct Arrival {
+    Arrival() : awaited(*arrived.try_acquire()) {}
+    Semaphore arrived{1};
+    Hold awaited;  ///< Let go when it was let in, or cannot be any more.
+    Version fence = 0;
+    std::vector<std::uint64_t> slots;
+    bool handed_over = false;
+    std::exception_ptr error;
+  };
+  class Withdrawal;
+
+  /// With the turn: the rows are changed by what `plan` makes of them, as often as it takes.
+  [[nodiscard]] Task<Changed> change(const Plan& plan);
+  [[nodiscard]] Task<GateRows> load(std::size_t waiters_max);
+  [[nodiscard]] Task<void> read_leases(const std::vector<std::string>& keys, StoreTime now);
+  /// With the turn: tells those of this session who were let in.
+  void welcome(const Changed& changed, bool handed_over);
+  [[nodiscard]] std::vector<std::uint64_t> slots_of(const std::string& holder_key) const;
+  void plan_to_look_at(StoreTime at);
+
+  // In the background.
+  [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
+  [[nodiscard]] Task<void> watch_for_grants();
+  [[nodiscard]] Task<void> look_for_grants();
+  [[nodiscard]] Task<void> sweep();
+  [[nodiscard]] Task<void> look_at(StoreTime at);
+  [[nodiscard]] Task<void> serve_once();
+  [[nodiscard]] Task<void> fail_all(std::exception_ptr error);
+  static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
+  void attend();
+  void run_in_background(Task<void> task);
+  void run_in_background(Task<void> task, Executor& executor);
+
+  Session& session_;
+  Store& store_;
+  Executor& executor_;
+  const GateDefinition definition_;
+  const GateKeys keys_;
+
+  Mutex turn_;
+  // With the turn.
+  std::optional<GateRows> rows_;  // As of the last commit that is known here.
+  KnownLeases leases_;
+  std::map<std::string, std::shared_ptr<Arrival>> waiting_;
+  std::optional<StoreTime> next_look_at_;
+  std::uint64_t next_request_ = 0;
+
+  std::mutex background_mutex_;
+  bool closed_ = false;
+  bool attended_ = false;
+  std::list<Spawned<void>> background_;
+  std::size_t prune_at_ = 0;
+};
+
+}  // namespace holdfast::detail

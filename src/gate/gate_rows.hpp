@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gate.pb.h>
+
+#include <holdfast/batch.hpp>
+#include <holdfast/commit_outcome.hpp>
+#include <holdfast/gate.hpp>
+
+#include "gate_keys.hpp"
+
+namespace holdfast::detail {
+
+/// The rows of a gate as they were read, and what is made of them: each change is done here and
+/// written down in a batch, which is on condition that nobody else has changed the gate meanwhile.
+///
+/// Of the waiters only the first ones are here; `has_more_waiters` says whether there are others.
+class GateRows {
+ public:
+  struct Holder {
+    std::string key;
+    Version fence = 0;  ///< The version of its row. 0: it was granted by the batch.
+    record::GateHolder record;
+  };
+  struct Waiter {
+    std::string key;
+    record::GateWaiter record;
+  };
+
+  explicit GateRows(GateKeys keys) : keys_(std::move(keys)) {}
+
+  // As read. Damaged rows are a `StoreCorrupt`, those of later versions a `NewerFormat`.
+
+  void read_head(const Entry& entry);
+  void read_holder(const Entry& entry);
+  void read_waiter(const Entry& entry);
+  void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
+
+  [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
+  [[nodiscard]] bool exists() const noexcept { return head_version_ != 0 || head_changed_; }
+  [[nodiscard]] const record::GateHead& head() const noexcept { return head_; }
+  [[nodiscard]] const std::map<std::string, Holder>& holders() const noexcept { return holders_; }
+  [[nodiscard]] const std::map<std::string, Waiter>& waiters() const noexcept { return waiters_; }
+  [[nodiscard]] bool has_more_waiters() const noexcept { return more_waiters_; }
+  /// All there are, those that were not read included.
+  [[nodiscard]] std::uint64_t waiter_count() const noexcept { return head_.waiter_count(); }
+  /// The key behind which the waiters begin that are not here.
+  [[nodiscard]] std::string last_waiter_key() const;
+
+  // Changes.
+
+  record::GateHead& change_head() noexcept;
+  /// A waiter behind all of its priority; its key.
+  std::string enqueue(record::GateWaiter waiter);
+  void leave(const std::string& waiter_key);
+  void grant(std::string holder_key, record::GateHolder holder);
+  /// Ends a hold, and keeps a record of it.
+  void end(const std::string& holder_key, record::GateGrant::End how, StoreTime now);
+  /// More conditions and writes that belong to the change.
+  [[nodiscard]] Batch& batch() noexcept { return batch_; }
+
+  [[nodiscard]] bool changed() const noexcept { return head_changed_; }
+  /// The change, to be committed; then comes `committed`, or all this is read again.
+  [[nodiscard]] Batch take_batch();
+  void committed(Version version) noexcept;
+
+ private:
+  GateKeys keys_;
+  Version head_version_ = 0;
+  bool head_changed_ = false;
+  record::GateHead head_;
+  std::map<std::string, Holder> holders_;
+  std::map<std::string, Waiter> waiters_;
+  bool more_waiters_ = false;
+  std::vector<std::string> granted_;  // By the batch.
+  Batch batch_;
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <holdfast/gate.hpp>
+#include <holdfast/store.hpp>
+
+#include "gate_rows.hpp"
+
+namespace holdfast::detail {
+
+/// What is known of the rows that holds and waits hang on. A rule that has to know more says so,
+/// and is asked again once that was read.
+class KnownLeases {
+ public:
+  enum class State : std::uint8_t { kLive, kExpired, kGone };
+  struct Lease {
+    State state = State::kGone;
+    Version version = 0;
+    StoreTime expires_at{};
+    /// Of the session that asks: as long as it acts, it is alive.
+    bool own = false;
+  };
+
+  void learn(std::string key, const Lease& lease) {
+    leases_.insert_or_assign(std::move(key), lease);
+  }
+  void forget() noexcept { leases_.clear(); }
+  /// What was alive and may not be any more has to be read again.
+  void forget_expired(StoreTime now);
+  /// Null: it is noted as missing.
+  [[nodiscard]] const Lease* find(const std::string& key);
+  [[nodiscard]] const std::vector<std::string>& missing() const noexcept { return missing_; }
+  [[nodiscard]] std::vector<std::string> take_missing() { return std::exchange(missing_, {}); }
+
+ private:
+  std::map<std::string, Lease> leases_;
+  std::vector<std::string> missing_;
+};
+
+/// One who wants in.
+struct GateRequest {
+  std::string holder;
+  std::string owner;       ///< Of the hold's row: the session, or nobody.
+  std::string request_id;  ///< Unique to the owner: asked again with the same, it is the same.
+  std::string lease_key;
+  std::uint64_t weight = 1;
+  bool shared = false;
+  int priority = 0;
+  StoreTime deadline{};  ///< Zero: none.
+  std::string reason;
+  /// How many may wait, this one included, if it cannot be let in at once. 0: then it is refused.
+  std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
+};
+
+/// A waiter that was let in by whoever made room for it.
+struct Admitted {
+  std::string holder_key;
+  std::string lease_key;
+  std::string request_id;
+  std::uint64_t weight = 1;
+};
+
+/// What serving a gate came to. Incomplete as long as leases are missing, or waiters: then nothing
+/// of it counts.
+struct Served {
+  std::vector<Admitted> admitted;
+  /// When it may have to be done again without anybody's doing: a lease may have run out, or the
+  /// rate may allow the next one.
+  std::optional<StoreTime> look_again_at;
+  bool needs_more_waiters = false;
+};
+
+/// The capacity that counts at present.
+[[nodiscard]] std::uint64_t capacity_of(const record::GateHead& head) noexcept;
+
+/// Why one that wants so much is not let in, if nobody else waits; nothing: it may go in.
+[[nodiscard]] std::optional<WhyNot> why_not(const GateRows& rows, std::uint64_t weight, bool shared,
+                                            StoreTime now);
+
+/// Lets in all who wait, are alive and fit, in their order; for that removes dead waiters at the
+/// front and, if one of the living does not fit, dead holders.
+[[nodiscard]] Served serve(GateRows& rows, KnownLeases& leases, StoreTime now);
+
+struct Asked {
+  enum class Outcome : std::uint8_t { kHeld, kWaits, kRefused };
+  Outcome outcome = Outcome::kRefused;
+  std::string key;  ///< Of its row as a holder or waiter.
+  std::optional<WhyNot> why;
+  Served served;
+};
+/// Lets in, enqueues or refuses one who asks, and serves the others on the way.
+[[nodiscard]] Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request,
+                        StoreTime now);
+
+/// Throws `Unsatisfiable` or `InvalidArgument` if a request can never be let in by this definition.
+void check_request(const GateRows& rows, const GateRequest& request);
+
+/// Writes the definition, or throws `DefinitionMismatch` if there is another.
+void define(GateRows& rows, const GateDefinition& definition);
+void check_definition(std::string_view name, const GateDefinition& definition);
+[[nodiscard]] GateDefinition definition_of(const record::GateHead& head);
+
+}  // namespace holdfast::detail

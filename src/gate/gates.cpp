@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/gates.hpp>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <holdfast/detail/check.hpp>
+
+#include "gate_room.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+/// The rooms of a session, by the names of their gates.
+class GateRooms {
+ public:
+  GateRooms(Session& session, Executor* executor)
+      : session_(session),
+        own_thread_(executor == nullptr ? std::make_unique<ThreadPool>(1, session.store().clock())
+                                        : nullptr),
+        executor_(executor == nullptr ? *own_thread_ : *executor) {}
+  GateRooms(const GateRooms&) = delete;
+  GateRooms& operator=(const GateRooms&) = delete;
+  ~GateRooms() {
+    for (const auto& [name, room] : rooms_) {
+      room->close();
+    }
+  }
+
+  std::shared_ptr<GateRoom> find_or_make(std::string_view name, const GateDefinition& definition) {
+    const std::lock_guard lock(mutex_);
+    const auto found = rooms_.find(name);
+    if (found == rooms_.end()) {
+      auto room = std::make_shared<GateRoom>(session_, executor_, definition, name);
+      return rooms_.emplace(std::string(name), std::move(room)).first->second;
+    }
+    if (found->second->definition() != definition) {
+      throw DefinitionMismatch("'" + std::string(name) +
+                               "' was asked for before, in this program, with another definition");
+    }
+    return found->second;
+  }
+
+ private:
+  Session& session_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<GateRoom>, std::less<>> rooms_;
+  // Goes first: with it end the tasks that use the rooms.
+  std::unique_ptr<ThreadPool> own_thread_;
+  Executor& executor_;
+};
+
+namespace {
+
+GateRoom::Wish wish(const GateRoom& room, const AcquireOptions& options, bool shared) {
+  GateRoom::Wish wish{.options = options,
+                      .holder = std::string(options.holder),
+                      .reason = std::string(options.reason),
+                      .shared = shared};
+  if (wish.holder.empty()) {
+    wish.holder = room.session().name();
+  }
+  wish.options.holder = {};
+  wish.options.reason = {};
+  return wish;
+}
+
+Task<DurableHold> wait_for(Task<std::optional<DurableHold>> asking, std::string name) {
+  std::optional<DurableHold> hold = co_await std::move(asking);
+  if (!hold) {
+    throw TimedOut("'" + name + "' is not free, and nothing was to be waited for");
+  }
+  co_return *std::move(hold);
+}
+
+Task<DurableHold> go_in(const std::shared_ptr<GateRoom>& room, const AcquireOptions& options,
+                        bool shared) {
+  return wait_for(GateRoom::acquire(room, wish(*room, options, shared)), room->name());
+}
+
+Task<std::optional<DurableHold>> try_to_go_in(const std::shared_ptr<GateRoom>& room,
+                                              AcquireOptions options, bool shared) {
+  options.timeout = Duration::zero();
+  return GateRoom::acquire(room, wish(*room, options, shared));
+}
+
+}  // namespace
+
+}  // namespace detail
+
+DurableHold& DurableHold::operator=(DurableHold&& other) noexcept {
+  if (this != &other) {
+    let_go();
+    room_ = std::move(other.room_);
+    key_ = std::move(other.key_);
+    fence_ = other.fence_;
+    slots_ = std::move(other.slots_);
+  }
+  return *this;
+}
+
+DurableHold::~DurableHold() { let_go(); }
+
+void DurableHold::let_go() noexcept {
+  if (const auto room = std::exchange(room_, nullptr)) {
+    room->release_in_background(std::move(key_), fence_);
+  }
+}
+
+Task<bool> DurableHold::release() {
+  HOLDFAST_CHECK(room_ != nullptr,
+                 "a DurableHold was released that holds nothing: it was released or moved from "
+                 "before");
+  const bool held = co_await detail::GateRoom::release(room_, key_, fence_);
+  room_.reset();
+  co_return held;
+}
+
+const std::string& DurableHold::name() const noexcept { return room_->name(); }
+bool DurableHold::valid() const { return room_ != nullptr && room_->session().valid(); }
+std::stop_token DurableHold::lost_token() const { return room_->session().lost_token(); }
+Batch& DurableHold::guard(Batch& batch) const { return batch.guard(key_, fence_); }
+
+Task<DurableHold> DurableMutex::acquire(const AcquireOptions& options) {
+  return detail::go_in(room_, options, false);
+}
+Task<std::optional<DurableHold>> DurableMutex::try_acquire(const AcquireOptions& options) {
+  return detail::try_to_go_in(room_, options, false);
+}
+
+Task<DurableHold> DurableSemaphore::acquire(const AcquireOptions& options) {
+  return detail::go_in(room_, options, false);
+}
+Task<std::optional<DurableHold>> DurableSemaphore::try_acquire(const AcquireOptions& options) {
+  return detail::try_to_go_in(room_, options, false);
+}
+
+Task<DurableHold> DurableSharedMutex::acquire(const AcquireOptions& options) {
+  return detail::go_in(room_, options, false);
+}
+Task<DurableHold> DurableSharedMutex::acquire_shared(const AcquireOptions& options) {
+  return detail::go_in(room_, options, true);
+}
+Task<std::optional<DurableHold>> DurableSharedMutex::try_acquire(const AcquireOptions& options) {
+  return detail::try_to_go_in(room_, options, false);
+}
+Task<std::optional<DurableHold>> DurableSharedMutex::try_acquire_shared(
+    const AcquireOptions& options) {
+  return detail::try_to_go_in(room_, options, true);
+}
+
+Gates::Gates(Session& session, Executor* executor)
+    : rooms_(std::make_shared<detail::GateRooms>(session, executor)) {
+  require_capabilities(session.store(), {.atomic = true, .notifies = true}, "Gates");
+}
+Gates::~Gates() = default;
+
+DurableMutex Gates::mutex(std::string_view name) {
+  return DurableMutex(rooms_->find_or_make(name, {}));
+}
+
+DurableSemaphore Gates::semaphore(std::string_view name, std::uint64_t capacity) {
+  GateDefinition definition;
+  definition.capacity = capacity;
+  return gate(name, definition);
+}
+
+DurableSharedMutex Gates::shared_mutex(std::string_view name, std::uint64_t readers_max) {
+  GateDefinition definition;
+  definition.kind = GateDefinition::Kind::kReadWrite;
+  definition.capacity = readers_max;
+  return DurableSharedMutex(rooms_->find_or_make(name, definition));
+}
+
+DurableSemaphore Gates::gate(std::string_view name, const GateDefinition& definition) {
+  return DurableSemaphore(rooms_->find_or_make(name, definition));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/gates.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/memory_store.hpp>
+#include <holdfast/spawn.hpp>
+#include <holdfast/this_task.hpp>
+
+namespace holdfast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTtl = 30s;
+
+/// A process: a store object on the disk, a session, its gates. All its tasks run on an executor of
+/// its own, so that it can be stopped.
+struct Process {
+  Process(Clock& clock, const std::shared_ptr<MemoryDisk>& disk, std::uint64_t seed)
+      : executor(clock),
+        store(open_memory_store(disk)),
+        session(sync_wait(
+            executor,
+            Session::open(*store,
+                          {.ttl = kTtl, .name = "worker", .executor = &executor, .seed = seed}))),
+        gates(std::in_place, *session, &executor) {}
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    gates.reset();
+    session.reset();
+    executor.drain();
+  }
+
+  ManualExecutor executor;
+  bool stopped = false;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Session> session;
+  std::optional<Gates> gates;
+};
+
+class GatesTest : public ::testing::Test {
+ protected:
+  Process& process(std::uint64_t seed) {
+    Process& made = processes_.emplace_back(clock_, disk_, seed);
+    settle();
+    return made;
+  }
+  /// Everything runs as far as it goes without time passing.
+  void settle() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Process& one : processes_) {
+        again = (!one.stopped && one.executor.drain() > 0) || again;
+      }
+    }
+  }
+  void advance(Duration by) {
+    const TimePoint target = clock_.now() + by;
+    while (clock_.next_due().value_or(TimePoint::max()) <= target) {
+      clock_.advance_to_next();
+      settle();
+    }
+    clock_.advance(target - clock_.now());
+    settle();
+  }
+  template <typename T>
+  Spawned<T> start(Process& in, Task<T> task) {
+    auto running = spawn(in.executor, std::move(task));
+    settle();
+    return running;
+  }
+  template <typename T>
+  T run(Process& in, Task<T> task) {
+    auto running = start(in, std::move(task));
+    EXPECT_TRUE(running.ended()) << "it waits";
+    return running.get();
+  }
+  DurableHold acquire(Process& in, const char* name, const AcquireOptions& options = {}) {
+    return run(in, in.gates->mutex(name).acquire(options));
+  }
+  Spawned<DurableHold> ask(Process& in, const char* name, const AcquireOptions& options = {}) {
+    return start(in, in.gates->mutex(name).acquire(options));
+  }
+  bool release(Process& in, DurableHold& hold) { return run(in, hold.release()); }
+  GateInfo inspect(const std::string& name) {
+    auto info = sync_wait(observer_, inspect_gate(*store_, name));
+    return info.value_or(GateInfo{});
+  }
+  CommitOutcome commit(Batch batch) {
+    return sync_wait(observer_, store_->commit(std::move(batch)));
+  }
+
+  VirtualClock clock_;
+  ManualExecutor observer_{clock_};
+  std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>(clock_);
+  std::unique_ptr<Store> store_ = open_memory_store(disk_);
+  std::deque<Process> processes_;
+};
+
+TEST_F(GatesTest, OneHoldsAndTheNextIsWokenByTheRelease) {
+  Process& one = process(1);
+  DurableHold first = acquire(one, "m");
+  EXPECT_TRUE(first.valid());
+  auto second = ask(one, "m");
+  EXPECT_FALSE(second.ended());
+  EXPECT_EQ(inspect("m").waiter_count, 1U);
+  EXPECT_TRUE(release(one, first));
+  ASSERT_TRUE(second.ended()) << "without a tick of the clock";
+  DurableHold hold = second.get();
+  EXPECT_TRUE(release(one, hold));
+  EXPECT_TRUE(inspect("m").holders.empty());
+}
+
+TEST_F(GatesTest, AReleaseInOneProcessWakesTheNextInAnother) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  auto second = ask(two, "m");
+  ASSERT_FALSE(second.ended());
+  const std::uint64_t fence = first.fence();
+  EXPECT_TRUE(release(one, first));
+  ASSERT_TRUE(second.ended()) << "without a tick of the clock";
+  EXPECT_GT(second.get().fence(), fence);
+}
+
+TEST_F(GatesTest, AHoldThatGoesOutOfScopeIsReleased) {
+  Process& one = process(1);
+  {
+    const DurableHold hold = acquire(one, "m");
+    EXPECT_EQ(inspect("m").holders.size(), 1U);
+  }
+  settle();
+  EXPECT_TRUE(inspect("m").holders.empty());
+}
+
+TEST_F(GatesTest, AKilledHolderIsFollowedAfterItsLeaseAndNotBefore) {
+  Process& one = process(1);
+  Process& two = process(2);
+  const DurableHold first = acquire(one, "m");
+  auto second = ask(two, "m");
+  one.stopped = true;
+  advance(kTtl - 1s);
+  EXPECT_FALSE(second.ended());
+  advance(1s);
+  ASSERT_TRUE(second.ended());
+  EXPECT_GT(second.get().fence(), first.fence());
+}
+
+TEST_F(GatesTest, AStoppedHolderThatWakesFindsItsWritesAndItsReleaseRefused) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  Batch good;
+  first.guard(good).put("resource", "1");
+  EXPECT_TRUE(commit(good).committed());
+  one.stopped = true;
+  advance(kTtl);
+  const DurableHold second = acquire(two, "m");
+  one.stopped = false;
+  EXPECT_FALSE(first.valid());
+  Batch late;
+  first.guard(late).put("resource", "late");
+  EXPECT_TRUE(commit(late).fenced());
+  settle();
+  EXPECT_EQ(one.session->state(), SessionState::kLost);
+  EXPECT_THROW(release(one, first), SessionLost);
+  EXPECT_EQ(inspect("m").holders.at(0).fence, second.fence()) << "and frees nothing";
+  Batch better;
+  second.guard(better).put("resource", "2");
+  EXPECT_TRUE(commit(better).committed());
+}
+
+TEST_F(GatesTest, AKilledWaiterAtTheFrontIsPassedOver) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  auto dies = ask(two, "m");
+  auto next = ask(one, "m");
+  two.stopped = true;
+  advance(kTtl);
+  EXPECT_TRUE(release(one, first));
+  ASSERT_TRUE(next.ended());
+  EXPECT_TRUE(next.get().valid());
+  EXPECT_EQ(inspect("m").waiter_count, 0U);
+}
+
+TEST_F(GatesTest, AWaiterKilledAsItIsLetInIsFollowedAfterItsLease) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  auto dies = ask(two, "m");
+  auto next = ask(one, "m");
+  two.stopped = true;
+  EXPECT_TRUE(release(one, first));
+  EXPECT_FALSE(next.ended()) << "who was let in may still be alive";
+  advance(kTtl);
+  ASSERT_TRUE(next.ended());
+  EXPECT_TRUE(next.get().valid());
+}
+
+TEST_F(GatesTest, ATimeOutLeavesTheQueueAndTheNextIsServed) {
+  Process& one = process(1);
+  DurableHold first = acquire(one, "m");
+  auto hurried = ask(one, "m", {.timeout = 5s});
+  auto patient = ask(one, "m");
+  advance(5s);
+  ASSERT_TRUE(hurried.ended());
+  EXPECT_THROW(static_cast<void>(hurried.get()), TimedOut);
+  EXPECT_EQ(inspect("m").waiter_count, 1U);
+  EXPECT_TRUE(release(one, first));
+  ASSERT_TRUE(patient.ended());
+  EXPECT_TRUE(patient.get().valid());
+}
+
+TEST_F(GatesTest, OneThatIsStoppedLeavesTheQueueAtOnce) {
+  Process& one = process(1);
+  const DurableHold first = acquire(one, "m");
+  auto stopped = ask(one, "m");
+  stopped.request_stop();
+  settle();
+  EXPECT_THROW(static_cast<void>(stopped.get()), Cancelled);
+  EXPECT_EQ(inspect("m").waiter_count, 0U);
+}
+
+TEST_F(GatesTest, OneThatIsStoppedAsItIsLetInPassesItOn) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  auto stopped = ask(two, "m");
+  auto next = ask(one, "m");
+  auto releasing = spawn(one.executor, first.release());
+  one.executor.drain();
+  stopped.request_stop();
+  settle();
+  EXPECT_TRUE(releasing.get());
+  EXPECT_THROW(static_cast<void>(stopped.get()), Cancelled);
+  ASSERT_TRUE(next.ended());
+  EXPECT_TRUE(next.get().valid());
+}
+
+TEST_F(GatesTest, TryingDoesNotWait) {
+  Process& one = process(1);
+  DurableHold first = acquire(one, "m");
+  EXPECT_FALSE(run(one, one.gates->mutex("m").try_acquire()));
+  EXPECT_THROW(acquire(one, "m", {.timeout = 0s}), TimedOut);
+  EXPECT_THROW(acquire(one, "m", {.timeout = -1s}), InvalidArgument);
+  EXPECT_EQ(inspect("m").waiter_count, 0U);
+  EXPECT_TRUE(release(one, first));
+  EXPECT_TRUE(run(one, one.gates->mutex("m").try_acquire()));
+}
+
+TEST_F(GatesTest, ABoundedQueueRefusesOneTooMany) {
+  Process& one = process(1);
+  const DurableHold first = acquire(one, "m");
+  auto waits = ask(one, "m", {.queue_max = 1});
+  EXPECT_FALSE(waits.ended());
+  auto refused = ask(one, "m", {.queue_max = 1});
+  ASSERT_TRUE(refused.ended());
+  EXPECT_THROW(static_cast<void>(refused.get()), QueueFull);
+}
+
+TEST_F(GatesTest, PermitsHaveSlotsAndNoMoreAreGivenThanThereAre) {
+  Process& one = process(1);
+  Process& two = process(2);
+  const DurableHold a = run(one, one.gates->semaphore("gpus", 2).acquire());
+  DurableHold b = run(two, two.gates->semaphore("gpus", 2).acquire());
+  EXPECT_EQ(a.slots(), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(b.slots(), std::vector<std::uint64_t>{1});
+  EXPECT_FALSE(run(one, one.gates->semaphore("gpus", 2).try_acquire()));
+  auto waits = start(one, one.gates->semaphore("gpus", 2).acquire());
+  EXPECT_TRUE(release(two, b));
+  ASSERT_TRUE(waits.ended());
+  EXPECT_EQ(waits.get().slots(), std::vector<std::uint64_t>{1});
+  EXPECT_THROW(static_cast<void>(run(one, one.gates->semaphore("gpus", 2).acquire({.weight = 3}))),
+               Unsatisfiable);
+}
+
+TEST_F(GatesTest, ACountThatDiffersIsRefused) {
+  Process& one = process(1);
+  Process& two = process(2);
+  const DurableHold hold = run(one, one.gates->semaphore("s", 2).acquire());
+  EXPECT_THROW(static_cast<void>(run(two, two.gates->semaphore("s", 3).acquire())),
+               DefinitionMismatch);
+  EXPECT_EQ(inspect("s").definition.capacity, 2U);
+  EXPECT_THROW(static_cast<void>(one.gates->semaphore("s", 3)), DefinitionMismatch);
+  EXPECT_THROW(static_cast<void>(one.gates->semaphore("t", 0)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(one.gates->mutex("")), InvalidArgument);
+}
+
+TEST_F(GatesTest, ReadersShareAndAWriterIsAlone) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableSharedMutex here = one.gates->shared_mutex("rw");
+  DurableSharedMutex there = two.gates->shared_mutex("rw");
+  DurableHold reader = run(one, here.acquire_shared());
+  DurableHold other = run(two, there.acquire_shared());
+  auto writer = start(two, there.acquire());
+  EXPECT_FALSE(writer.ended());
+  EXPECT_FALSE(run(one, here.try_acquire_shared())) << "the writer came first";
+  EXPECT_TRUE(release(one, reader));
+  EXPECT_TRUE(release(two, other));
+  ASSERT_TRUE(writer.ended());
+  EXPECT_TRUE(writer.get().valid());
+}
+
+TEST_F(GatesTest, ALostWakeUpIsFoundByTheSweep) {
+  Process& one = process(1);
+  Process& two = process(2);
+  const DurableHold first = acquire(one, "m");
+  auto second = ask(two, "m");
+  // The row is gone, and nobody was served.
+  Batch silent;
+  silent.erase("gate/m/holder/" + one.session->id() + "/0");
+  ASSERT_TRUE(commit(silent).committed());
+  settle();
+  EXPECT_FALSE(second.ended());
+  advance(1s);
+  ASSERT_TRUE(second.ended());
+  EXPECT_TRUE(second.get().valid());
+}
+
+TEST_F(GatesTest, ACorruptRowLetsNobodyIn) {
+  Process& one = process(1);
+  Process& two = process(2);
+  const DurableHold first = acquire(one, "m");
+  Batch damage;
+  damage.put("gate/m/head", "garbage");
+  ASSERT_TRUE(commit(damage).committed());
+  EXPECT_THROW(acquire(two, "m"), StoreCorrupt);
+}
+
+TEST_F(GatesTest, ManyTasksOfManyProcessesNeverMeetAndAllGetIn) {
+  struct Seen {
+    int inside = 0;
+    int most = 0;
+    int entries = 0;
+    std::uint64_t last_fence = 0;
+    bool fences_grow = true;
+  };
+  Seen seen;
+  const auto work = [](DurableMutex mutex, Seen& of) -> Task<void> {
+    for (int i = 0; i < 5; ++i) {
+      DurableHold hold = co_await mutex.acquire();
+      of.fences_grow = of.fences_grow && hold.fence() > of.last_fence;
+      of.last_fence = hold.fence();
+      of.most = std::max(of.most, ++of.inside);
+      co_await this_task::yield();
+      --of.inside;
+      ++of.entries;
+      static_cast<void>(co_await hold.release());
+    }
+  };
+  std::deque<Spawned<void>> tasks;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    Process& one = process(seed);
+    for (int i = 0; i < 10; ++i) {
+      tasks.push_back(spawn(one.executor, work(one.gates->mutex("m"), seen)));
+    }
+  }
+  settle();
+  for (auto& task : tasks) {
+    ASSERT_TRUE(task.ended()) << "nobody has to wait for a clock";
+    task.get();
+  }
+  EXPECT_EQ(seen.entries, 150);
+  EXPECT_EQ(seen.most, 1);
+  EXPECT_TRUE(seen.fences_grow);
+}
+
+}  // namespace
+}  // namespace holdfast
