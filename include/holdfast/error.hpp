@@ -18,6 +18,7 @@ enum class ErrorCode : int {
   kNewerFormat = 106,
   kNoSuchStore = 107,
   kNoAccess = 108,
+  kReentrantMutation = 109,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -26,6 +27,7 @@ enum class ErrorCode : int {
   kStoreFull = 204,
 
   kDeadlock = 300,
+  kConcurrentModification = 301,
 
   kCancelled = 400,
   kClosed = 401,
@@ -33,6 +35,7 @@ enum class ErrorCode : int {
   kStoreFailed = 403,
 
   kOutcomeUnknown = 500,
+  kMutationTimeout = 501,
 };
 
 /// What to do about an error.
