@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <holdfast/detail/cell_mutator.hpp>
@@ -86,8 +87,16 @@ class Cell {
   /// The value, or nothing before the first write.
   [[nodiscard]] Task<std::optional<T>> find() const { return find_in(slot_); }
 
-  /// Makes it `value`, which counts as a write even if it equals `initial`.
+  /// Makes it `value`, which counts as a write even if it equals `initial`. With g++ 12, name a
+  /// value, or the operation, that is written in braces.
   [[nodiscard]] Task<void> set(const T& value) { return set_in(slot_, value); }
+  [[nodiscard]] auto set(T&& value) {
+    if constexpr (std::is_aggregate_v<T>) {
+      return detail::CellOperation<void, T>(set_in(slot_, value));
+    } else {
+      return set_in(slot_, value);
+    }
+  }
 
   /// Makes it what `function` makes of it, and returns the new value. The function takes T or
   /// const T& and returns the new T, or takes T& and changes it; or is a coroutine that does so and
@@ -116,7 +125,8 @@ class Cell {
 
   // The verbs on JSON. A path is a JSON Pointer (RFC 6901): "/cart/items", or "" for the whole.
   // Members that are missing on the way are made; null is as good as missing. What is there and of
-  // another kind is an `InvalidArgument`, and nothing is changed.
+  // another kind is an `InvalidArgument`, and nothing is changed. With g++ 12, JSON in braces
+  // inside a co_await does not compile: name it first.
 
   /// Merges `changes` into it (RFC 7396): members replace members, null removes them. Returns the
   /// new value.

@@ -19,10 +19,12 @@ namespace json = boost::json;
 /// Builds the value from what the parser finds. A text comes in one piece or in several.
 class Builder {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the parser calls them so.
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_string_size = std::numeric_limits<std::size_t>::max();
+  // NOLINTEND(readability-identifier-naming)
 
   Builder() { stack_.reset(); }
   json::value take() { return stack_.release(); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include <holdfast/detail/check.hpp>
 #include <holdfast/state_error.hpp>
 
 #include "store/printable.hpp"
@@ -69,6 +70,7 @@ void StateCore::close() {
   std::vector<std::shared_ptr<CellSlot>> let_go;
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  let_go.reserve(slots_.size());
   for (auto& [key, known] : slots_) {
     let_go.push_back(std::move(known.kept));
   }
@@ -116,15 +118,14 @@ std::pair<CellValue, std::uint64_t> CellSlot::state() const {
 
 void CellSlot::put(CellValue value) {
   const bool kept = value.has_value();
-  std::vector<Hold> opened;  // Released outside the mutex.
   {
     const std::lock_guard lock(mutex_);
     value_ = std::move(value);
     ++writes_;
-    std::erase_if(watchers_, [&opened](const std::weak_ptr<MemoryWatcher>& weak) {
+    std::erase_if(watchers_, [](const std::weak_ptr<MemoryWatcher>& weak) {
       const std::shared_ptr<MemoryWatcher> watcher = weak.lock();
-      if (watcher != nullptr && watcher->closed) {
-        opened.push_back(std::move(watcher->closed));
+      if (watcher != nullptr) {
+        watcher->closed = Hold();  // Under the mutex: then it is free when it is closed again.
       }
       return watcher == nullptr;
     });
@@ -139,6 +140,7 @@ bool CellSlot::written_since(std::uint64_t seen, MemoryWatcher& watcher) {
   }
   if (!watcher.closed) {
     std::optional<Hold> hold = watcher.gate.try_lock();
+    HOLDFAST_CHECK(hold.has_value(), "a watch of a cell is used by two tasks at a time");
     watcher.closed = *std::move(hold);
   }
   return false;

@@ -33,16 +33,19 @@ std::vector<std::string> names_in(std::string_view path) {
   if (!path.empty() && path.front() != '/') {
     refuse(path, "does not begin with a slash; only the empty one, for the whole, need not");
   }
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    if (path[i] == '/') {
+  for (std::string_view rest = path; !rest.empty();) {
+    std::size_t used = 1;
+    if (rest.front() == '/') {
       names.emplace_back();
-    } else if (path[i] != '~') {
-      names.back() += path[i];
-    } else if (++i < path.size() && (path[i] == '0' || path[i] == '1')) {
-      names.back() += path[i] == '0' ? '~' : '/';
+    } else if (rest.front() != '~') {
+      names.back() += rest.front();
+    } else if (rest.starts_with("~0") || rest.starts_with("~1")) {
+      names.back() += rest[1] == '0' ? '~' : '/';
+      used = 2;
     } else {
       refuse(path, "has a ~ that is not followed by 0 or 1");
     }
+    rest.remove_prefix(used);
   }
   return names;
 }
@@ -88,7 +91,7 @@ void merge(json::value& target, const json::value& changes) {
   json::object& members = target.get_object();
   for (const json::key_value_pair& change : changes.get_object()) {
     if (change.value().is_null()) {
-      members.erase(change.key());
+      members.stable_erase(change.key());
     } else {
       merge(members[change.key()], change.value());
     }
@@ -162,7 +165,7 @@ json::value delete_record(json::value& root, const JsonVerb& verb) {
   if (!records.is_object()) {
     refuse(verb.path, "leads to something that is no object with records");
   }
-  const bool existed = records.get_object().erase(verb.key) > 0;
+  const bool existed = records.get_object().stable_erase(verb.key) > 0;
   if (existed) {
     root = std::move(copy);
   }

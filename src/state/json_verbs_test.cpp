@@ -104,6 +104,7 @@ TEST(JsonVerbs, RecordsAreTakenByTheirKeysAsTheyAre) {
   EXPECT_EQ(with_record("null", "", "a/b"), R"({"a/b":1})");
   EXPECT_EQ(with_record(R"({"a":{"k":0}})", "/a", "k"), R"({"a":{"k":1}})");
   EXPECT_EQ(without_record(R"({"a":{"k":0,"l":1}})", "/a", "k"), R"({"a":{"l":1}})");
+  EXPECT_EQ(without_record(R"({"a":1,"b":2,"c":3})", "", "a"), R"({"b":2,"c":3})") << "in order";
 }
 
 TEST(JsonVerbs, DeletingWhatIsNotThereMakesNothing) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -163,6 +164,38 @@ TEST(CellRaces, OnRealThreadsNoChangeIsLost) {
     }
     sync_wait(pool, all(std::move(tasks)));
     EXPECT_EQ(sync_wait(pool, state->global().cell<int>("n").get()), kManyTasks * kManyTimes);
+  }
+}
+
+Task<void> follow(Cell<int> cell, int last) {
+  CellWatch<int> watch = cell.watch();
+  int before = 0;
+  while (before < last) {
+    const std::optional<int> now = co_await watch.next();
+    EXPECT_GE(now.value_or(0), before) << "never back";
+    before = now.value_or(0);
+  }
+}
+
+Task<void> count_to(Cell<int> cell, int last) {
+  for (int i = 1; i <= last; ++i) {
+    co_await cell.set(i);
+  }
+}
+
+TEST(CellRaces, OnRealThreadsEveryWatchSeesTheLastWrite) {
+  constexpr int kLast = 2'000;
+  const auto store = open_memory_store();
+  const State in_store(*store);
+  const State in_memory;
+  ThreadPool pool(4);
+  for (const State* state : {&in_store, &in_memory}) {
+    std::vector<Task<void>> tasks;
+    for (int i = 0; i < 3; ++i) {
+      tasks.push_back(follow(state->global().cell<int>("n"), kLast));
+    }
+    tasks.push_back(count_to(state->global().cell<int>("n"), kLast));
+    sync_wait(pool, all(std::move(tasks)));
   }
 }
 

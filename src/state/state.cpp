@@ -11,7 +11,7 @@ namespace holdfast {
 
 namespace {
 
-const StateOptions& checked(const StateOptions& options) {
+StateOptions checked(const StateOptions& options) {
   if (options.mutation_timeout && *options.mutation_timeout <= Duration::zero()) {
     throw InvalidArgument(
         "a mutation_timeout that is not above zero was asked for; to switch it "

@@ -159,8 +159,9 @@ Task<T> run_update(std::shared_ptr<CellSlot> slot,
   co_return update->take_result();
 }
 
-/// An update that has not started: what `Cell::update` returns. Await it, or take its task, once.
-template <typename T, typename Function>
+/// A change that has not started: what `Cell::update` returns. Await it, or take its task, once.
+/// `Given` is what the caller wrote for it.
+template <typename T, typename Given>
 class [[nodiscard]] CellOperation {
  public:
   explicit CellOperation(Task<T> task) noexcept : task_(std::move(task)) {}
@@ -170,24 +171,24 @@ class [[nodiscard]] CellOperation {
 
   auto operator co_await() & { return OwnedTask<T>(std::move(task_)); }
   auto operator co_await() && {
-    refuse_captures();
+    refuse_what_breaks();
     return OwnedTask<T>(std::move(task_));
   }
 
   /// For `spawn`, `sync_wait`, `all` and `any`.
   [[nodiscard]] Task<T> task() & { return std::move(task_); }
   [[nodiscard]] Task<T> task() && {
-    refuse_captures();
+    refuse_what_breaks();
     return std::move(task_);
   }
 
  private:
-  static constexpr void refuse_captures() {
+  static constexpr void refuse_what_breaks() {
     static_assert(
-        !HOLDFAST_AWAITED_TEMPORARIES_BREAK || std::is_trivially_destructible_v<Function>,
-        "this compiler (g++ before 13) destroys the captures of a lambda inside a co_await "
-        "twice: name the operation first (auto change = cell.update(...);), then "
-        "co_await change; or capture by reference only");
+        !HOLDFAST_AWAITED_TEMPORARIES_BREAK || std::is_trivially_destructible_v<Given>,
+        "this compiler (g++ before 13) destroys the captures of a lambda, and the members of a "
+        "value in braces, twice inside a co_await: name the operation first (auto change = "
+        "cell.update(...);), then co_await change; or capture by reference only");
   }
 
   Task<T> task_;
