@@ -18,6 +18,7 @@ enum class ErrorCode : int {
   kNewerFormat = 106,
   kNoSuchStore = 107,
   kNoAccess = 108,
+  kReentrantMutation = 109,
   kDefinitionMismatch = 110,
 
   kTimedOut = 200,
@@ -27,6 +28,7 @@ enum class ErrorCode : int {
   kStoreFull = 204,
 
   kDeadlock = 300,
+  kConcurrentModification = 301,
 
   kCancelled = 400,
   kClosed = 401,
@@ -35,6 +37,7 @@ enum class ErrorCode : int {
   kSessionLost = 404,
 
   kOutcomeUnknown = 500,
+  kMutationTimeout = 501,
 };
 
 /// What to do about an error.

@@ -20,18 +20,21 @@ TEST(Error, CodesKeepTheirNumbersAndRemedies) {
       {ErrorCode::kNewerFormat, 106, Remedy::kFixTheCall},
       {ErrorCode::kNoSuchStore, 107, Remedy::kFixTheCall},
       {ErrorCode::kNoAccess, 108, Remedy::kFixTheCall},
+      {ErrorCode::kReentrantMutation, 109, Remedy::kFixTheCall},
       {ErrorCode::kTimedOut, 200, Remedy::kTryAgain},
       {ErrorCode::kQueueFull, 201, Remedy::kTryAgain},
       {ErrorCode::kDropped, 202, Remedy::kTryAgain},
       {ErrorCode::kStoreBusy, 203, Remedy::kTryAgain},
       {ErrorCode::kStoreFull, 204, Remedy::kTryAgain},
       {ErrorCode::kDeadlock, 300, Remedy::kStartOver},
+      {ErrorCode::kConcurrentModification, 301, Remedy::kStartOver},
       {ErrorCode::kCancelled, 400, Remedy::kGiveUp},
       {ErrorCode::kClosed, 401, Remedy::kGiveUp},
       {ErrorCode::kStoreCorrupt, 402, Remedy::kGiveUp},
       {ErrorCode::kStoreFailed, 403, Remedy::kGiveUp},
       {ErrorCode::kSessionLost, 404, Remedy::kGiveUp},
       {ErrorCode::kOutcomeUnknown, 500, Remedy::kFindOut},
+      {ErrorCode::kMutationTimeout, 501, Remedy::kFindOut},
   };
   for (const auto& [code, number, remedy] : table) {
     EXPECT_EQ(static_cast<int>(code), number);

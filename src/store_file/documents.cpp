@@ -11,7 +11,7 @@
 #include "base64.hpp"
 #include "checksum.hpp"
 #include "files.hpp"
-#include "utf8.hpp"
+#include "json/utf8.hpp"
 
 namespace holdfast::detail {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base64.hpp"
-#include "utf8.hpp"
+#include "json/utf8.hpp"
 
 namespace holdfast::detail {
 namespace {

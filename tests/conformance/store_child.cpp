@@ -2,6 +2,7 @@
 // Another process that uses a store, for processes_test.cpp:
 //
 //   store_child increment URL KEY TIMES     adds to a counter by compare-and-swap
+//   store_child increment_cell URL NAME TIMES   adds to a cell from many tasks at once
 //   store_child race_absent URL PREFIX N NAME   how many of N keys it was the first to make
 //   store_child put URL KEY VALUE           the version
 //   store_child time URL                    the store's time in nanoseconds
@@ -23,6 +24,7 @@
 
 #include "compare_and_swap.hpp"
 #include "deadline.hpp"
+#include "increment_cell.hpp"
 
 namespace holdfast::conformance {
 namespace {
@@ -64,6 +66,11 @@ std::string act(ThreadPool& pool, Store& store, const Arguments& arguments) {
   until_told();
   if (verb == "increment") {
     run_in_time(pool, increment(store, arguments.at(2), std::stoi(arguments.at(3))));
+    return "done";
+  }
+  if (verb == "increment_cell") {
+    const State state(store);
+    run_in_time(pool, increment_cell(state, arguments.at(2), std::stoi(arguments.at(3))));
     return "done";
   }
   if (verb == "race_absent") {
