@@ -78,6 +78,10 @@ class Gate {
     table_.commit(std::move(batch));
   }
 
+  [[nodiscard]] bool has_row(int session) const {
+    return table_.find(session_key(session)).has_value();
+  }
+
   Asked ask(const GateRequest& request, int now) {
     Asked asked;
     change(now, [&](GateRows& rows, KnownLeases& leases) {

@@ -234,9 +234,9 @@ class Serving {
 
   /// Before anything of it goes to others: so that a renewal that is under way fails.
   void bury_if_expired(const std::string& lease_key, const KnownLeases::Lease& lease) {
-    if (lease.state == KnownLeases::State::kExpired) {
+    // Not noted among the leases: if this comes to nothing, it has to be done again.
+    if (lease.state == KnownLeases::State::kExpired && buried_.insert(lease_key).second) {
       rows_.batch().require_version(lease_key, lease.version).erase(lease_key);
-      leases_.learn(lease_key, {});
     }
   }
 
@@ -244,6 +244,7 @@ class Serving {
   KnownLeases& leases_;
   const StoreTime now_;
   Served served_;
+  std::set<std::string> buried_;
 };
 
 }  // namespace

@@ -91,6 +91,7 @@ TEST(GateRules, ALeaseIsOverAtItsVeryEndAndNotBefore) {
   EXPECT_EQ(gate.holders(), Names{"next"});
   ASSERT_EQ(gate.ended().size(), 1U);
   EXPECT_EQ(gate.ended()[0].end(), record::GateGrant::EXPIRED);
+  EXPECT_FALSE(gate.has_row(1)) << "a renewal that was on its way would revive it";
 }
 
 TEST(GateRules, ADeadWaiterAtTheFrontIsPassedOver) {
@@ -100,9 +101,11 @@ TEST(GateRules, ADeadWaiterAtTheFrontIsPassedOver) {
   const Asked first = gate.ask(request(1, "a"), 0);
   gate.ask(request(2, "dies"), 1);
   gate.ask(request(1, "b"), 2);
+  EXPECT_TRUE(gate.has_row(2));
   EXPECT_TRUE(gate.release(first.key, 10));
   EXPECT_EQ(gate.holders(), Names{"b"});
   EXPECT_TRUE(gate.waiters().empty());
+  EXPECT_FALSE(gate.has_row(2)) << "a renewal that was on its way would revive it";
 }
 
 TEST(GateRules, WhoIsTooLateIsNotLetIn) {
