@@ -9,9 +9,9 @@
 // Time is abstract: a lease may run out at any moment, and its session may not notice for ever so
 // long. A step is never forced, so every client may also stop between any two.
 //
-// All that happens is bounded (ROUNDS, FAULTS, RENEWALS, FORCES), and no step can be repeated for
-// ever. So who waits and can do nothing more is found as an invalid end state, and that there is no
-// cycle as the absence of cycles without progress.
+// All that happens is bounded (ROUNDS, FAULTS, ...), and no step can be repeated for ever. So who
+// waits and can do nothing more is found as an invalid end state, and that there is no cycle as the
+// absence of cycles without progress.
 
 #define N 3  // Clients. Each has one session at a time, and comes back with a new one.
 
@@ -26,6 +26,10 @@
 #endif
 #ifndef FORCES
 #define FORCES 1  // Holds that an operator ends.
+#endif
+
+#ifndef TIMEOUTS
+#define TIMEOUTS 0  // Requests whose deadline passes while they wait.
 #endif
 
 // What guards the resource: OUTSIDE compares fences, by itself; HOLDER_ROW and SESSION_ROW are
@@ -52,6 +56,7 @@
 #define READING 5
 #define WRITING 6
 #define RELEASING 7
+#define LEAVING 8  // Takes its request back.
 
 #define BIT(i) (1 << (i))
 #define HAS(mask, i) (((mask) >> (i)) & 1)
@@ -61,9 +66,12 @@
 #define IS_HELD (held[0] != 0 || held[1] != 0 || held[2] != 0)
 #define HOLDS_ALIVE(c) (held[c] != 0 && row[c] == LIVE)
 #define IS_HELD_ALIVE (HOLDS_ALIVE(0) || HOLDS_ALIVE(1) || HOLDS_ALIVE(2))
+#define IS_CHANGING(c) \
+  (doing[c] == ASKING || doing[c] == SERVING || doing[c] == RELEASING || doing[c] == LEAVING)
 #define IS_AWAY(c) (doing[c] == OFF && row[c] != LIVE && !under_way[c])
 // Whether serving would change anything now.
-#define CAN_SERVE (waiters > 0 && (row[queue[0]] != LIVE || !IS_HELD_ALIVE))
+#define CAN_SERVE \
+  (waiters > 0 && (row[queue[0]] != LIVE || is_late[queue[0]] || !IS_HELD_ALIVE))
 
 // --- The store -----------------------------------------------------------------------------------
 
@@ -71,6 +79,8 @@ byte row[N];    // Of the sessions.
 byte held[N];   // The row of a holder: its fence; 0: none.
 byte queue[N];  // Waiters, by their tickets.
 byte waiters;
+byte counted;     // Waiters, as the head has it.
+bit is_late[N];   // Of a waiter: its deadline has passed.
 byte fences;    // The greatest given out.
 bit under_way[N];  // A renewal was sent that the store has not seen.
 
@@ -79,6 +89,7 @@ bit under_way[N];  // A renewal was sent that the store has not seen.
 byte doing[N];
 byte fence[N];
 byte value_read[N];
+bit saw_waiter[N];  // Its own row, when it began to take its request back.
 byte know[N * N] = UNKNOWN;
 // A commit that is ready: holders to end, waiters to drop, sessions to bury, rows whose versions it
 // depends on besides the head, and who is let in (N: nobody).
@@ -105,6 +116,7 @@ byte rounds = ROUNDS;
 byte faults = FAULTS;
 byte renewals = RENEWALS;
 byte forces = FORCES;
+byte timeouts = TIMEOUTS;
 
 hidden byte i, j, s, w, k, miss, holders, ends, drops, buries, needs, grant, count;
 hidden byte stop, found;
@@ -126,6 +138,7 @@ inline forget_all(c) {
   forget_plan(c);
   doing[c] = OFF;
   fence[c] = 0;
+  saw_waiter[c] = 0;
   value_read[c] = 0
 }
 
@@ -195,6 +208,12 @@ inline plan(c) {
 #else
   :: doing[c] == RELEASING && held[c] == fence[c] -> ends = BIT(c) & holders
 #endif
+  :: doing[c] == LEAVING && held[c] != 0 -> fence[c] = held[c]; ends = BIT(c)
+#ifdef STALE_WITHDRAWAL
+  :: doing[c] == LEAVING && held[c] == 0 && saw_waiter[c] -> drops = BIT(c)
+#else
+  :: doing[c] == LEAVING && held[c] == 0 && IS_QUEUED(c) -> drops = BIT(c)
+#endif
   :: else
   fi;
   holders = holders & ~ends;
@@ -212,6 +231,10 @@ inline plan(c) {
     :: w == c -> k = LIVE
     :: else -> k = KNOWN(c, w)
     fi;
+    if
+    :: HAS(drops, w) -> skip
+    :: !HAS(drops, w) && k == LIVE && is_late[w] -> drops = drops | BIT(w)
+    :: else ->
     if
     :: k == UNKNOWN -> miss = w; stop = 1
     :: k == EXPIRED -> drops = drops | BIT(w); plan_bury(c, w)
@@ -244,6 +267,7 @@ inline plan(c) {
         fi
       :: else -> stop = 1
       fi
+    fi
     fi
   od
 }
@@ -289,14 +313,19 @@ inline commit(c) {
     fi;
     if
     :: HAS(to_drop[c], s) ->
-      assert(row[s] != LIVE);
-      taken[s] = 1;
+      assert(row[s] != LIVE || is_late[s] || s == c);
+      if
+      :: !is_late[s] && s != c -> taken[s] = 1
+      :: else
+      fi;
+      counted--;
+      is_late[s] = 0;
       leave_queue(s)
     :: else
     fi
   }
   if
-  :: doing[c] == ASKING -> queue[waiters] = c; waiters++
+  :: doing[c] == ASKING -> queue[waiters] = c; waiters++; counted++
   :: else
   fi;
   grant = to_grant[c];
@@ -304,6 +333,8 @@ inline commit(c) {
   :: grant != N ->
     assert(queue[0] == grant);
     leave_queue(grant);
+    counted--;
+    is_late[grant] = 0;
     fences++;
     for (s : 0 .. N - 1) {
       assert(held[s] < fences)
@@ -312,6 +343,7 @@ inline commit(c) {
   :: else
   fi;
   check_holders();
+  assert(counted == waiters);
   buries = to_bury[c];
   forget_plan(c);
   for (s : 0 .. N - 1) {
@@ -326,7 +358,10 @@ inline commit(c) {
 inline done_with_plan(c) {
   if
   :: doing[c] == ASKING || doing[c] == SERVING -> doing[c] = WAITING
-  :: doing[c] == RELEASING -> doing[c] = IDLE; fence[c] = 0
+  :: doing[c] == RELEASING || doing[c] == LEAVING ->
+    doing[c] = IDLE;
+    fence[c] = 0;
+    saw_waiter[c] = 0
   fi
 }
 
@@ -381,7 +416,7 @@ proctype Client(byte c) {
       forget_all(c) }
 
   // Plans. Reads the head and its rows, and if it must, one session; then again.
-  :: d_step { (doing[c] == ASKING || doing[c] == SERVING || doing[c] == RELEASING) && !ready[c] ->
+  :: d_step { IS_CHANGING(c) && !ready[c] ->
       plan(c);
       if
       :: miss != N -> KNOWN(c, miss) = row[miss]
@@ -415,6 +450,14 @@ proctype Client(byte c) {
   // A grant may be over before it is seen, by force: then there is neither of its rows.
   :: d_step { doing[c] == WAITING && held[c] == 0 && !IS_QUEUED(c) -> doing[c] = IDLE }
 #endif
+
+  // Its time is up. Others may drop it from now on, and it takes itself out.
+  :: d_step { doing[c] == WAITING && IS_QUEUED(c) && timeouts > 0 && !is_late[c] ->
+      timeouts--;
+      is_late[c] = 1 }
+  :: d_step { doing[c] == WAITING && IS_QUEUED(c) && is_late[c] ->
+      saw_waiter[c] = 1;
+      doing[c] = LEAVING }
 
   // One more, with whatever is between.
   :: d_step { doing[c] == READING ->
