@@ -114,7 +114,8 @@ class Gate {
   }
   void leave(const std::string& waiter_key, int now) {
     change(now, [&](GateRows& rows, KnownLeases& leases) {
-      if (table_.find(waiter_key)) {
+      if (const auto waiter = table_.find(waiter_key)) {
+        rows.read_waiter(*waiter);
         rows.leave(waiter_key);
       }
       return detail::serve(rows, leases, at(now)).needs_more_waiters;

@@ -37,15 +37,15 @@ KnownLeases::State state_of(Liveness liveness) noexcept {
   return KnownLeases::State::kGone;
 }
 
-/// After a few conflicts others are let by, for longer each time.
-Duration back_off(int conflicts) {
+/// After a few conflicts others are let by, for longer each time; a little longer or shorter than
+/// they do themselves, by `random`.
+Duration back_off(int conflicts, std::minstd_rand& random) {
   if (conflicts <= kConflictsAtOnce) {
     return Duration::zero();
   }
   const Duration most =
       std::min(kBackOffMax, Duration(std::chrono::microseconds(100)) *
                                 (1 << std::min(conflicts - kConflictsAtOnce, 12)));
-  thread_local std::minstd_rand random{std::random_device{}()};
   return most / 2 + Duration(static_cast<Duration::rep>(random()) % (most.count() / 2 + 1));
 }
 
@@ -88,7 +88,8 @@ GateRoom::GateRoom(Session& session, Executor& executor, GateDefinition definiti
       store_(session.store()),
       executor_(executor),
       definition_(std::move(definition)),
-      keys_(name) {
+      keys_(name),
+      random_(static_cast<std::minstd_rand::result_type>(std::hash<std::string>{}(session.id()))) {
   check_definition(name, definition_);
 }
 
@@ -187,19 +188,15 @@ Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
   const Hold turn = co_await turn_.lock();
   waiting_.erase(request_id);
   const std::string holder_key = keys_.holder(session_.id(), request_id);
-  std::optional<Entry> waiter;
-  if (!waiter_key.empty()) {
-    waiter = co_await store_.get(waiter_key, Read::kApplied);
-  }
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     if (rows.holders().contains(holder_key)) {
       rows.end(holder_key, record::GateGrant::ABANDONED, now);
-    } else if (waiter) {
+    } else if (rows.waiters().contains(waiter_key)) {
       rows.leave(waiter_key);
     }
     return serve(rows, leases, now);
   };
-  const Changed changed = co_await change(plan);
+  const Changed changed = co_await change(plan, waiter_key);
   welcome(changed, false);
 }
 
@@ -269,15 +266,22 @@ void GateRoom::welcome(const Changed& changed, bool handed_over) {
 
 // --- Changing the rows ---------------------------------------------------------------------------
 
-Task<GateRoom::Changed> GateRoom::change(const Plan& plan) {
+Task<GateRoom::Changed> GateRoom::change(const Plan& plan, std::string waiter_key) {
   std::size_t waiters_max = kWaitersRead;
   for (int conflicts = 0;;) {
     session_.check_alive();
     // Gone if this ends in the middle: then they are read again.
     std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
-    if (!rows || waiters_max > kWaitersRead) {
+    const bool known_before = rows && waiters_max == kWaitersRead;
+    if (!known_before) {
       GateRows read = co_await load(waiters_max);
       rows.emplace(std::move(read));
+    }
+    if (!waiter_key.empty() && !rows->waiters().contains(waiter_key)) {
+      const std::optional<Entry> waiter = co_await store_.get(waiter_key, Read::kApplied);
+      if (waiter) {
+        rows->read_waiter(*waiter);
+      }
     }
     const StoreTime now = co_await store_.time();
     leases_.forget_expired(now);
@@ -290,6 +294,9 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan) {
       continue;
     }
     if (!rows->changed()) {
+      if (known_before) {
+        continue;  // No commit confirms what was known, and others may have changed it.
+      }
       rows_ = std::move(rows);
       co_return changed;
     }
@@ -303,7 +310,7 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan) {
       co_return changed;
     }
     leases_.forget();
-    const Duration pause = back_off(++conflicts);
+    const Duration pause = back_off(++conflicts, random_);
     if (pause > Duration::zero()) {
       co_await this_task::sleep_for(pause);
     }

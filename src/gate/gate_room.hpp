@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,8 +70,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   class Withdrawal;
 
-  /// With the turn: the rows are changed by what `plan` makes of them, as often as it takes.
-  [[nodiscard]] Task<Changed> change(const Plan& plan);
+  /// With the turn: the rows are changed by what `plan` makes of them, as often as it takes. Among
+  /// them is that of the waiter `waiter_key`, if there is one, wherever it is in the queue.
+  [[nodiscard]] Task<Changed> change(const Plan& plan, std::string waiter_key = {});
   [[nodiscard]] Task<GateRows> load(std::size_t waiters_max);
   [[nodiscard]] Task<void> read_leases(const std::vector<std::string>& keys, StoreTime now);
   /// With the turn: tells those of this session who were let in.
@@ -104,6 +106,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
+  std::minstd_rand random_;
 
   std::mutex background_mutex_;
   bool closed_ = false;

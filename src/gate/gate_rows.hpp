@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,7 @@ class GateRows {
   std::map<std::string, Holder> holders_;
   std::map<std::string, Waiter> waiters_;
   bool more_waiters_ = false;
+  std::set<std::string> beyond_;      // Enqueued by the batch, behind those that are here.
   std::vector<std::string> granted_;  // By the batch.
   Batch batch_;
 };

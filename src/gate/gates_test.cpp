@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -376,6 +377,123 @@ TEST_F(GatesTest, ManyTasksOfManyProcessesNeverMeetAndAllGetIn) {
   EXPECT_EQ(seen.entries, 150);
   EXPECT_EQ(seen.most, 1);
   EXPECT_TRUE(seen.fences_grow);
+}
+
+/// Tasks of several processes in an order from a seed, some of which give up, on a disk that takes
+/// its time.
+class Crowd {
+ public:
+  explicit Crowd(std::uint64_t seed)
+      : executor_(clock_, seed), random_(seed), disk_(std::make_shared<MemoryDisk>(clock_)) {
+    disk_->set_faults({.seed = seed, .sync_delay_max = 2ms});
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      Member& member = members_.emplace_back();
+      member.store = open_memory_store(disk_);
+      member.session = sync_wait(
+          executor_,
+          Session::open(*member.store, {.ttl = kTtl, .executor = &executor_, .seed = i + 1}));
+      member.gates.emplace(*member.session, &executor_);
+    }
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  ~Crowd() {
+    for (Member& member : members_) {
+      member.gates.reset();
+      member.session.reset();
+    }
+    while (executor_.task_count() > 0) {
+      executor_.drain();
+      clock_.advance(1ms);
+    }
+  }
+
+  void run() {
+    std::deque<Spawned<void>> tasks;
+    for (int i = 0; i < 12; ++i) {
+      Member& member = members_[static_cast<std::size_t>(i) % members_.size()];
+      tasks.push_back(spawn(executor_, work(*this, member.gates->mutex("m"))));
+    }
+    executor_.drive_until(
+        [&] { return std::ranges::all_of(tasks, [](const auto& task) { return task.ended(); }); });
+    for (auto& task : tasks) {
+      task.get();
+    }
+    // What is still given back in the background.
+    for (int i = 0; i < 200; ++i) {
+      clock_.advance(10ms);
+      executor_.drain();
+    }
+    const auto info = sync_wait(executor_, inspect_gate(*members_[0].store, "m"));
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->waiter_count, 0U);
+    EXPECT_TRUE(info->waiters.empty());
+    EXPECT_TRUE(info->holders.empty());
+    EXPECT_EQ(most_, 1);
+    EXPECT_TRUE(fences_grow_);
+  }
+  [[nodiscard]] int entries() const noexcept { return entries_; }
+  [[nodiscard]] int given_up() const noexcept { return given_up_; }
+
+ private:
+  struct Member {
+    std::unique_ptr<Store> store;
+    std::unique_ptr<Session> session;
+    std::optional<Gates> gates;
+  };
+
+  static Task<void> work(Crowd& crowd, DurableMutex mutex) {
+    for (int i = 0; i < 4; ++i) {
+      AcquireOptions options;
+      if (crowd.random_() % 2 == 0) {
+        options.timeout = Duration(std::chrono::microseconds(crowd.random_() % 4'000));
+      }
+      std::optional<DurableHold> hold;
+      try {
+        hold = co_await mutex.acquire(options);
+      } catch (const TimedOut&) {
+        ++crowd.given_up_;
+      }
+      if (!hold) {
+        continue;
+      }
+      crowd.fences_grow_ = crowd.fences_grow_ && hold->fence() > crowd.last_fence_;
+      crowd.last_fence_ = hold->fence();
+      crowd.most_ = std::max(crowd.most_, ++crowd.inside_);
+      co_await this_task::sleep_for(Duration(std::chrono::microseconds(crowd.random_() % 500)));
+      --crowd.inside_;
+      ++crowd.entries_;
+      if (crowd.random_() % 2 == 0) {
+        static_cast<void>(co_await hold->release());
+      }
+    }
+  }
+
+  VirtualClock clock_;
+  SeededExecutor executor_;
+  std::mt19937_64 random_;
+  std::shared_ptr<MemoryDisk> disk_;
+  std::deque<Member> members_;
+  int inside_ = 0;
+  int most_ = 0;
+  int entries_ = 0;
+  int given_up_ = 0;
+  std::uint64_t last_fence_ = 0;
+  bool fences_grow_ = true;
+};
+
+TEST(GatesRaces, WhoeverGivesUpAndWhenNobodyMeetsAndNothingIsLeftBehind) {
+  int entries = 0;
+  int given_up = 0;
+  for (std::uint64_t seed = 0; seed < 500 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Crowd crowd(seed);
+    crowd.run();
+    entries += crowd.entries();
+    given_up += crowd.given_up();
+  }
+  EXPECT_GT(entries, 1'000);
+  EXPECT_GT(given_up, 1'000);
 }
 
 }  // namespace
