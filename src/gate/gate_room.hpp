@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -48,6 +50,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] const GateDefinition& definition() const noexcept { return definition_; }
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
+  /// Blocks until what was left or let go of in the background is so in the store, too. The
+  /// executor has threads of its own.
+  void wait_for_duties() noexcept;
   /// Ends what it does in the background; whoever waits is `Closed`.
   void close();
 
@@ -89,6 +94,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
   void run_in_background(Task<void> task);
+  /// For what others wait for.
+  void run_as_duty(Task<void> task);
 
   Session& session_;
   Store& store_;
@@ -108,6 +115,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   bool closed_ = false;
   bool attended_ = false;
   std::list<Spawned<void>> background_;
+  std::atomic<std::size_t> duties_ = 0;
 };
 
 }  // namespace holdfast::detail
