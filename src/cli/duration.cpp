@@ -25,8 +25,9 @@ constexpr std::int64_t kMsMax = std::int64_t{36'500} * 86'400'000;
 
 std::optional<Duration> parse_duration(std::string_view word) {
   std::int64_t count = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, count);
+  const char* const begin = word.data();
+  const char* const end = begin + word.size();
+  const auto [rest, error] = std::from_chars(begin, end, count);
   if (error != std::errc{} || count < 0) {
     return std::nullopt;
   }

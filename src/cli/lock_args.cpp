@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 #include <holdfast/gate.hpp>
 
 #include "duration.hpp"
@@ -44,6 +43,9 @@ constexpr const char* kLockFooter =
     "  128+n   signal n ended the command, or came while it waited for the lock";
 
 constexpr int kExitCodeMax = 255;
+// What is shorter is lost while the heartbeat waits for its turn on a busy machine.
+constexpr Duration kLeaseMin = std::chrono::milliseconds(100);
+constexpr Duration kRunMin = std::chrono::milliseconds(1);
 
 std::string no_time(std::string_view option, std::string_view word) {
   return fmt::format("'{} {}' is no time; write such as 500ms, 30s, 30m, 3h or 1d", option, word);
@@ -57,10 +59,11 @@ Duration time_of(std::string_view option, const std::string& word) {
   return *duration;
 }
 
-Duration positive_time_of(std::string_view option, const std::string& word) {
+Duration time_of(std::string_view option, const std::string& word, Duration least) {
   const Duration duration = time_of(option, word);
-  if (duration == Duration::zero()) {
-    throw UsageError(fmt::format("'{} {}' is too short", option, word));
+  if (duration < least) {
+    throw UsageError(
+        fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
   }
   return duration;
 }
@@ -198,9 +201,9 @@ LockArgs lock_args(const LockWords& words) {
     args.conflict_exit_code = static_cast<int>(
         number_of("--conflict-exit-code", words.conflict_exit_code, 0, kExitCodeMax));
   }
-  args.lease = positive_time_of("--lease", words.lease);
+  args.lease = time_of("--lease", words.lease, kLeaseMin);
   if (!words.max_run.empty()) {
-    args.run_max = positive_time_of("--max-run", words.max_run);
+    args.run_max = time_of("--max-run", words.max_run, kRunMin);
   }
   args.on_lost = on_lost_of(words.on_lost);
   args.grace = time_of("--grace", words.grace);

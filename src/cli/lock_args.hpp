@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "args.hpp"
+#include <CLI/CLI.hpp>
 
-namespace CLI {
-class App;
-}
+#include "args.hpp"
 
 namespace holdfast::cli {
 

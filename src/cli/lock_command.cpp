@@ -109,8 +109,8 @@ std::string holder_name(const std::string& command) {
   if (gethostname(host.data(), kPartMax) != 0) {
     host.front() = '\0';
   }
-  const std::string file = std::filesystem::path(command).filename().string().substr(0, kPartMax);
-  return fmt::format("{}:{}@{}", one_line(file), getpid(), host.data());
+  const std::string file = one_line(std::filesystem::path(command).filename().string());
+  return fmt::format("{}:{}@{}", file.substr(0, kPartMax), getpid(), host.data());
 }
 
 /// "'gpus' has 4 slots".

@@ -87,6 +87,7 @@ std::string json_bool(bool value) { return value ? "true" : "false"; }
 
 std::string json_holder(const GateHolderInfo& holder, StoreTime now) {
   std::vector<std::string> slots;
+  slots.reserve(holder.slots.size());
   for (const std::uint64_t slot : holder.slots) {
     slots.push_back(std::to_string(slot));
   }
@@ -112,10 +113,12 @@ std::string json_waiter(const GateWaiterInfo& waiter, StoreTime now) {
 
 std::string json_lock(const GateInfo& gate, StoreTime now) {
   std::vector<std::string> holders;
+  holders.reserve(gate.holders.size());
   for (const GateHolderInfo& holder : gate.holders) {
     holders.push_back(json_holder(holder, now));
   }
   std::vector<std::string> waiters;
+  waiters.reserve(gate.waiters.size());
   for (const GateWaiterInfo& waiter : gate.waiters) {
     waiters.push_back(json_waiter(waiter, now));
   }
@@ -238,6 +241,7 @@ ExitCode run_locks_command(Terminal& terminal, const LocksArgs& args) {
     return kNoStore;
   }
   std::vector<std::string> objects;
+  objects.reserve(locks.gates.size());
   for (const GateInfo& gate : locks.gates) {
     objects.push_back(json_lock(gate, locks.now));
   }

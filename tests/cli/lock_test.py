@@ -353,7 +353,8 @@ class Refused(InAFolder):
             for time in ("5", "soon", "-1s", "1.5h"):
                 self.refuse(f"'{option} {time}' is no time; write such as", "a",
                             f"{option}={time}", *command)
-        self.refuse("'--lease 0s' is too short", "a", "--lease=0s", *command)
+        self.refuse("'--lease 99ms' is too short; at least 100ms", "a", "--lease=99ms", *command)
+        self.refuse("'--max-run 0s' is too short", "a", "--max-run=0s", *command)
         self.refuse("a day", "a", "--lease=2d", *command)
         for option, word in (("--slots", "0"), ("--slots", "two"), ("--priority", "101"),
                              ("--conflict-exit-code", "256")):
