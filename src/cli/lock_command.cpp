@@ -430,6 +430,7 @@ class LockCommand {
       static_cast<void>(release(hold));
       return kSignalled + *signal;
     }
+    session_->check_alive();  // It may have been stopped since.
     const auto acquired_at = Steady::now();
     voice_.tell(fmt::format("acquired '{}' with fence {}{}{} after {}", args_.name, hold.fence(),
                             hold.slots().empty() ? "" : ", slot ", slots_text(hold.slots()),

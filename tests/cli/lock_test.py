@@ -200,6 +200,18 @@ class Waiting(InAFolder):
         self.finish(holder)
         self.assertFalse((self.folder / "ran").exists())
 
+    def test_who_was_stopped_too_long_has_lost_its_place(self):
+        holder = self.hold("a")
+        stopped = self.wait_in_queue("a", "--lease=500ms", "--", "touch", "ran")
+        stopped.send_signal(signal.SIGSTOP)
+        next_one = self.wait_in_queue("a", "--", "true")
+        self.finish(holder)
+        self.assert_ends(next_one, 0)
+        stopped.send_signal(signal.SIGCONT)
+        self.assert_ends(stopped, 69)
+        self.assertRegex(stopped.stderr.read(), r"^holdfast: the session .* \(error 404, .*\)\n$")
+        self.assertFalse((self.folder / "ran").exists())
+
     def test_a_signal_that_was_ignored_stays_ignored(self):
         holder = self.hold("a")
         waiter = subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {PROGRAM} lock a -- true"],
