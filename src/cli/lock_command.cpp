@@ -430,7 +430,10 @@ class LockCommand {
       static_cast<void>(release(hold));
       return kSignalled + *signal;
     }
-    session_->check_alive();  // It may have been stopped since.
+    if (!hold.valid()) {  // By the clock: the heartbeat may not have noticed yet.
+      throw SessionLost(fmt::format(
+          "the session that acquired '{}' was over before the command could begin", args_.name));
+    }
     const auto acquired_at = Steady::now();
     voice_.tell(fmt::format("acquired '{}' with fence {}{}{} after {}", args_.name, hold.fence(),
                             hold.slots().empty() ? "" : ", slot ", slots_text(hold.slots()),
