@@ -357,7 +357,7 @@ void GateRoom::run_in_background(Task<void> task) {
 
 void GateRoom::run_as_duty(Task<void> task) {
   // Counted as long as the coroutine lives, be it that it never runs.
-  const auto done = [](GateRoom* room) {
+  const auto done = [room = shared_from_this()](GateRoom* /*counted*/) {
     if (--room->duties_ == 0) {
       room->duties_.notify_all();
     }
