@@ -211,4 +211,8 @@ struct GateInfo {
 [[nodiscard]] Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
                                                          std::size_t waiters_max = 100);
 
+/// The names of all gates that were ever used, sorted. One short read for each, however many hold
+/// it or wait there. Throws `StoreCorrupt` if a key cannot be read.
+[[nodiscard]] Task<std::vector<std::string>> list_gates(Store& store);
+
 }  // namespace holdfast

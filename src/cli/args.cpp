@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "examples/scenario.hpp"
+#include "lock_args.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -20,7 +22,7 @@ constexpr const char* kExitCodes =
     "  1   a check failed, or a store has faults\n"
     "  64  the command line cannot be understood, or cannot work\n"
     "  65  a store is damaged, of a newer format, or none at all\n"
-    "  66  there is no such store\n"
+    "  66  there is no such store, or no such lock\n"
     "  69  a store is busy, or cannot do that\n"
     "  70  an error inside the program\n"
     "  74  reading or writing failed, or the disk is full\n"
@@ -102,6 +104,9 @@ std::string argument_hint(const CLI::App& where, const std::string& word) {
     const auto scenario = nearest(word, scenario_names());
     return scenario ? "; did you mean '--only " + *scenario + "'?" : std::string{};
   }
+  if (where.get_name() == "lock") {
+    return "; write '--' in front of the command";
+  }
   if (where.get_option_no_throw("--store") != nullptr && word.find(':') != word.npos) {
     return "; did you mean '--store " + word + "'?";
   }
@@ -166,6 +171,34 @@ CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
   return store;
 }
 
+/// The words behind 'holdfast locks'.
+struct LocksWords {
+  std::string url;
+  std::string name;
+  std::string output = "table";
+};
+
+void add_locks_options(CLI::App& command, LocksWords& words) {
+  command
+      .add_option("--store", words.url,
+                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
+      ->type_name("URL");
+  command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
+      ->type_name("FORM");
+  command.footer(kExitCodes);
+}
+
+CLI::App* add_locks_command(CLI::App& app, LocksWords& words) {
+  CLI::App* locks = app.add_subcommand("locks", "Say who holds locks, and who waits");
+  locks->group("Commands")->allow_extras();
+  add_locks_options(*locks, words);
+  CLI::App* show = locks->add_subcommand("show", "All about one of them");
+  show->group("Commands")->allow_extras();
+  show->add_option("NAME", words.name, "The lock")->type_name(" ");
+  add_locks_options(*show, words);
+  return locks;
+}
+
 Output parse_output(const std::string& word) {
   if (word == "table") {
     return Output::kTable;
@@ -194,6 +227,17 @@ void check_target(const std::string& target) {
 std::string store_of_environment() {
   const char* url = std::getenv("HOLDFAST_STORE");  // NOLINT(concurrency-mt-unsafe): one thread.
   return url == nullptr ? std::string{} : url;
+}
+
+LocksArgs locks_args(const CLI::App& locks, const LocksWords& words) {
+  LocksArgs args;
+  args.output = words.output == "jsonl" ? Output::kJsonLines : parse_output(words.output);
+  args.url = words.url.empty() ? store_of_environment() : words.url;
+  args.name = words.name;
+  if (locks.got_subcommand("show") && args.name.empty()) {
+    throw UsageError("the name is missing: write 'holdfast locks show NAME'");
+  }
+  return args;
 }
 
 StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
@@ -238,6 +282,18 @@ Args parse_args(int argc, const char* const* argv) {
   StoreWords store_words;
   const CLI::App* store = add_store_commands(app, store_words);
 
+  LockWords lock_words;
+  const CLI::App* lock = add_lock_command(app, lock_words);
+  // What is behind '--' is none of ours: CLI11 must not see it.
+  const char* const* const end =
+      std::find_if(argv, argv + argc, [](std::string_view word) { return word == "--"; });
+  if (argc > 1 && std::string_view(argv[1]) == "lock" && end != argv + argc) {
+    lock_words.command.assign(end + 1, argv + argc);
+    argc = static_cast<int>(end - argv);
+  }
+  LocksWords locks_words;
+  const CLI::App* locks = add_locks_command(app, locks_words);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -255,6 +311,13 @@ Args parse_args(int argc, const char* const* argv) {
   }
   if (store->parsed()) {
     return store_args(*store, store_words);
+  }
+  if (lock->parsed()) {
+    lock_words.url = lock_words.url.empty() ? store_of_environment() : lock_words.url;
+    return lock_args(lock_words);
+  }
+  if (locks->parsed()) {
+    return locks_args(*locks, locks_words);
   }
   if (!demo->parsed()) {
     throw UsageError("a command is missing, such as 'holdfast demo'");

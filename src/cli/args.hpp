@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <holdfast/clock.hpp>
 
 namespace holdfast::cli {
 
@@ -26,7 +29,7 @@ struct DemoArgs {
 };
 
 enum class StoreAction : std::uint8_t { kCheck, kBackup, kStats };
-enum class Output : std::uint8_t { kTable, kJson };
+enum class Output : std::uint8_t { kTable, kJson, kJsonLines };
 
 struct StoreArgs {
   StoreAction action = StoreAction::kCheck;
@@ -35,7 +38,35 @@ struct StoreArgs {
   Output output = Output::kTable;
 };
 
-using Args = std::variant<PrintText, DemoArgs, StoreArgs>;
+enum class LockKind : std::uint8_t { kPermits, kReader, kWriter };
+/// What becomes of the command when the lease is lost.
+enum class OnLost : std::uint8_t { kTerminate, kKill, kWarn };
+
+struct LockArgs {
+  std::string name;
+  LockKind kind = LockKind::kPermits;
+  std::optional<std::uint64_t> slots;  ///< Nothing: a mutex, or the writer if there are readers.
+  std::uint64_t weight = 1;
+  int priority = 0;
+  std::optional<Duration> wait;  ///< Nothing: for ever.
+  std::optional<int> conflict_exit_code;
+  Duration lease{};
+  std::optional<Duration> run_max;
+  OnLost on_lost = OnLost::kTerminate;
+  Duration grace{};
+  std::string reason;
+  bool verbose = false;
+  std::string url;  ///< Empty: the user's own store.
+  std::vector<std::string> command;
+};
+
+struct LocksArgs {
+  std::string name;  ///< Empty: all of them.
+  std::string url;   ///< Empty: the user's own store.
+  Output output = Output::kTable;
+};
+
+using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs>;
 
 [[nodiscard]] Args parse_args(int argc, const char* const* argv);
 

@@ -6,6 +6,8 @@ namespace holdfast::cli {
 ExitCode exit_code_of(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::kInvalidArgument:
+    case ErrorCode::kUnsatisfiable:
+    case ErrorCode::kDefinitionMismatch:
       return kUsage;
     case ErrorCode::kNotAStore:
     case ErrorCode::kNewerFormat:
@@ -24,7 +26,6 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
       return kIoFailed;
     case ErrorCode::kNoAccess:
       return kNoPermission;
-    case ErrorCode::kUnsatisfiable:
     case ErrorCode::kWrongContext:
     case ErrorCode::kTaskTooDeep:
     case ErrorCode::kQueueFull:

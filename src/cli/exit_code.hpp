@@ -16,7 +16,13 @@ enum ExitCode : int {
   kUnavailable = 69,
   kInternal = 70,
   kIoFailed = 74,
+  kNotAcquired = 75,
   kNoPermission = 77,
+  kLeaseLost = 79,
+  kRanTooLong = 124,
+  kNotExecutable = 126,
+  kNotFound = 127,
+  kSignalled = 128,  ///< And the number of the signal.
 };
 
 /// How the program ends after an error of the library.

@@ -17,6 +17,9 @@
 #include "escape.hpp"
 #include "exit_code.hpp"
 #include "interrupt.hpp"
+#include "lock_command.hpp"
+#include "locks_command.hpp"
+#include "signals.hpp"
 #include "store_command.hpp"
 #include "terminal.hpp"
 
@@ -77,9 +80,21 @@ ExitCode run(const StoreArgs& args) {
   return code_of_output(terminal, code);
 }
 
+int run(const LockArgs& args) {
+  const Signals signals;
+  Terminal terminal(STDERR_FILENO, traits_of(STDERR_FILENO));
+  return run_lock_command(terminal, args, signals);
+}
+
+ExitCode run(const LocksArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_locks_command(terminal, args);
+  return code_of_output(terminal, code);
+}
+
 int run_program(int argc, const char* const* argv) {
   try {
-    return std::visit([](const auto& args) { return run(args); }, parse_args(argc, argv));
+    return std::visit([](const auto& args) -> int { return run(args); }, parse_args(argc, argv));
   } catch (const UsageError& error) {
     fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", one_line(error.what()));
     return kUsage;

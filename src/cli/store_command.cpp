@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -18,28 +17,16 @@
 #include <holdfast/spawn.hpp>
 
 #include "escape.hpp"
+#include "json.hpp"
 
 namespace holdfast::cli {
 
 namespace {
 
-/// The fields of a JSON object, in order; values are JSON already.
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-std::string json_object(const Fields& fields) {
-  std::string list;
-  for (const auto& [name, value] : fields) {
-    list += (list.empty() ? "" : ", ") + json_string(name) + ": " + value;
-  }
-  return "{" + list + "}";
-}
-
-std::string json_array(const std::vector<std::string>& texts) {
-  std::string list;
-  for (const std::string& text : texts) {
-    list += (list.empty() ? "" : ", ") + json_string(text);
-  }
-  return "[" + list + "]";
+std::string json_strings(const std::vector<std::string>& texts) {
+  std::vector<std::string> values(texts.size());
+  std::transform(texts.begin(), texts.end(), values.begin(), json_string);
+  return json_array(values);
 }
 
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
@@ -85,7 +72,7 @@ ExitCode run_check(Terminal& terminal, const StoreArgs& args) {
     terminal.line(json_object({{"store", json_string(args.url)},
                                {"sound", sound ? "true" : "false"},
                                {"entries", std::to_string(report.entries)},
-                               {"faults", json_array(report.faults)}}));
+                               {"faults", json_strings(report.faults)}}));
   } else if (sound) {
     terminal.line("sound: " + entries_text(report.entries));
   }

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/gates.hpp>
 
+#include <algorithm>
+#include <utility>
+
+#include "gate_keys.hpp"
 #include "gate_rows.hpp"
 #include "gate_rules.hpp"
 #include "session_rules.hpp"
+#include "store/printable.hpp"
 
 namespace holdfast {
 
 namespace {
+
+constexpr char kBehindSlash = '/' + 1;
 
 StoreTime store_time(std::int64_t ns) { return StoreTime(Duration(ns)); }
 
@@ -52,15 +59,21 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   info.waiter_count = rows.waiter_count();
   const StoreTime now = co_await store.time();
   const std::string holders = keys.holders();
-  const Page held = co_await store.scan(holders);
-  for (const Entry& entry : held.entries) {
-    rows.read_holder(entry);
-    const detail::GateRows::Holder& holder = rows.holders().at(entry.key);
-    GateHolderInfo& one = info.holders.emplace_back(info_of(holder));
-    const std::optional<Entry> lease = co_await store.get(holder.record.lease_key());
-    if (lease) {
-      one.expires_at = detail::read_session(*lease, now).expires;
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions behind{.after = after};
+    const Page held = co_await store.scan(holders, behind);
+    for (const Entry& entry : held.entries) {
+      rows.read_holder(entry);
+      const detail::GateRows::Holder& holder = rows.holders().at(entry.key);
+      GateHolderInfo& one = info.holders.emplace_back(info_of(holder));
+      const std::optional<Entry> lease = co_await store.get(holder.record.lease_key());
+      if (lease) {
+        one.expires_at = detail::read_session(*lease, now).expires;
+      }
+      after = entry.key;
     }
+    more = held.more;
   }
   const ScanOptions first{.limit = waiters_max};
   const std::string waiters = keys.waiters();
@@ -77,6 +90,30 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
 Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
                                            std::size_t waiters_max) {
   return inspect(store, detail::GateKeys(name), waiters_max);
+}
+
+Task<std::vector<std::string>> list_gates(Store& store) {
+  std::vector<std::string> names;
+  std::string after;
+  for (;;) {
+    const ScanOptions next{.after = after, .limit = 1};
+    const Page page = co_await store.scan(detail::kGatePrefix, next);
+    if (page.entries.empty()) {
+      break;
+    }
+    const std::string_view key = page.entries.front().key;
+    const std::string_view rest = key.substr(detail::kGatePrefix.size());
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    std::optional<std::string> name = detail::text_of_key_part(part);
+    if (!name || part.size() == rest.size()) {
+      throw StoreCorrupt("the key " + detail::printable(key) + " is that of no gate");
+    }
+    names.push_back(*std::move(name));
+    // All rows of the gate lie behind its part and a slash, and '0' is the byte behind a slash.
+    after.assign(detail::kGatePrefix).append(part).push_back(kBehindSlash);
+  }
+  std::sort(names.begin(), names.end());
+  co_return names;
 }
 
 }  // namespace holdfast

@@ -2,6 +2,8 @@
 #include "gate_keys.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include <holdfast/error.hpp>
 #include <holdfast/gate.hpp>
@@ -53,6 +55,26 @@ std::string key_part(std::string_view text) {
     }
   }
   return part;
+}
+
+std::optional<std::string> text_of_key_part(std::string_view part) {
+  constexpr std::size_t kEscapeSize = 3;
+  std::string text;
+  for (std::size_t at = 0; at < part.size();) {
+    if (part[at] != '%') {
+      text.push_back(part[at++]);
+      continue;
+    }
+    const std::string_view escape = part.substr(at, kEscapeSize);
+    const auto high = escape.size() == kEscapeSize ? kDigits.find(escape[1]) : kDigits.npos;
+    const auto low = escape.size() == kEscapeSize ? kDigits.find(escape[2]) : kDigits.npos;
+    if (high == kDigits.npos || low == kDigits.npos) {
+      return std::nullopt;
+    }
+    text.push_back(static_cast<char>(high << 4U | low));
+    at += kEscapeSize;
+  }
+  return key_part(text) == part ? std::optional(std::move(text)) : std::nullopt;
 }
 
 GateKeys::GateKeys(std::string_view name) : name_(checked_name(name)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ namespace holdfast::detail {
 
 /// `text` as a part of a key: without slashes, so that parts cannot run into each other.
 [[nodiscard]] std::string key_part(std::string_view text);
+/// What `part` was made of; nothing if `key_part` cannot have made it.
+[[nodiscard]] std::optional<std::string> text_of_key_part(std::string_view part);
 
 /// Where the rows of a gate are. All lie behind one prefix, so that they are read in one scan.
 class GateKeys {

@@ -68,7 +68,7 @@ class GateRoom::Withdrawal {
   Withdrawal& operator=(const Withdrawal&) = delete;
   ~Withdrawal() {
     if (made_) {
-      room_.run_in_background(room_.withdraw(std::move(request_id_), std::move(waiter_key_)));
+      room_.run_as_duty(room_.withdraw(std::move(request_id_), std::move(waiter_key_)));
     }
   }
   void made() noexcept { made_ = true; }
@@ -240,10 +240,7 @@ void GateRoom::release_in_background(std::string holder_key, Version fence) {
                          Version of) -> Task<void> {
     static_cast<void>(co_await release(std::move(room), std::move(key), of));
   };
-  // Where the holder ran, as the next one often runs there, too: no other thread has to wake up.
-  const TaskContext* const holder = TaskContext::current();
-  run_in_background(let_go(shared_from_this(), std::move(holder_key), fence),
-                    holder == nullptr ? executor_ : holder->executor());
+  run_as_duty(let_go(shared_from_this(), std::move(holder_key), fence));
 }
 
 void GateRoom::welcome(const Changed& changed, bool handed_over) {
@@ -360,16 +357,36 @@ Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime
 
 // --- In the background ---------------------------------------------------------------------------
 
-void GateRoom::run_in_background(Task<void> task) { run_in_background(std::move(task), executor_); }
-
-void GateRoom::run_in_background(Task<void> task, Executor& executor) {
+void GateRoom::run_in_background(Task<void> task) {
   const std::lock_guard lock(background_mutex_);
   if (background_.size() >= prune_at_) {
     background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
     prune_at_ = 2 * background_.size() + kPruneMin;
   }
   if (!closed_) {
-    background_.push_back(spawn(executor, quietly(shared_from_this(), std::move(task))));
+    background_.push_back(spawn(executor_, quietly(shared_from_this(), std::move(task))));
+  }
+}
+
+void GateRoom::run_as_duty(Task<void> task) {
+  // Counted as long as the coroutine lives, be it that it never runs.
+  const auto done = [room = shared_from_this()](GateRoom* /*counted*/) {
+    if (--room->duties_ == 0) {
+      room->duties_.notify_all();
+    }
+  };
+  const auto perform = [](std::shared_ptr<GateRoom> counted, Task<void> duty) -> Task<void> {
+    co_await std::move(duty);
+    counted.reset();
+  };
+  ++duties_;
+  auto counted = std::shared_ptr<GateRoom>(this, done);
+  run_in_background(perform(std::move(counted), std::move(task)));
+}
+
+void GateRoom::wait_for_duties() noexcept {
+  for (std::size_t left = duties_; left != 0; left = duties_) {
+    duties_.wait(left);
   }
 }
 

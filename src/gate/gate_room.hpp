@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -49,6 +51,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] const GateDefinition& definition() const noexcept { return definition_; }
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
+  /// Blocks until what was left or let go of in the background is so in the store, too. The
+  /// executor has threads of its own.
+  void wait_for_duties() noexcept;
   /// Ends what it does in the background; whoever waits is `Closed`.
   void close();
 
@@ -91,7 +96,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
   void run_in_background(Task<void> task);
-  void run_in_background(Task<void> task, Executor& executor);
+  /// For what others wait for.
+  void run_as_duty(Task<void> task);
 
   Session& session_;
   Store& store_;
@@ -113,6 +119,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   bool attended_ = false;
   std::list<Spawned<void>> background_;
   std::size_t prune_at_ = 0;
+  std::atomic<std::size_t> duties_ = 0;
 };
 
 }  // namespace holdfast::detail

@@ -25,6 +25,9 @@ class GateRooms {
   GateRooms& operator=(const GateRooms&) = delete;
   ~GateRooms() {
     for (const auto& [name, room] : rooms_) {
+      if (own_thread_ != nullptr) {
+        room->wait_for_duties();
+      }
       room->close();
     }
   }

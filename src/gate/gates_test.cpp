@@ -496,5 +496,55 @@ TEST(GatesRaces, WhoeverGivesUpAndWhenNobodyMeetsAndNothingIsLeftBehind) {
   EXPECT_GT(given_up, 1'000);
 }
 
+TEST_F(GatesTest, AllThatWereEverUsedAreListedByTheirNames) {
+  EXPECT_TRUE(sync_wait(observer_, list_gates(*store_)).empty());
+  Process& one = process(1);
+  Process& other = process(2);
+  const std::vector<std::string> names{"a", "a!", "a%2f", "a-b", "a/b", "a0", "b"};
+  std::vector<DurableHold> holds;
+  for (const std::string& name : names) {
+    holds.push_back(acquire(one, name.c_str()));
+  }
+  auto waits = ask(other, "a/b");
+  EXPECT_EQ(sync_wait(observer_, list_gates(*store_)), names);
+  EXPECT_TRUE(release(one, holds.at(4)));
+  DurableHold next = waits.get();
+  EXPECT_TRUE(release(other, next));
+  EXPECT_EQ(sync_wait(observer_, list_gates(*store_)), names) << "also when nobody holds it";
+}
+
+TEST(GatesOnThreads, WhoTimedOutHasLeftTheQueueWhenTheGatesEnd) {
+  const auto store = open_memory_store();
+  ThreadPool pool(1, store->clock());
+  const auto holder = sync_wait(pool, Session::open(*store));
+  const auto waiter = sync_wait(pool, Session::open(*store));
+  Gates gates(*holder);
+  DurableHold hold = sync_wait(pool, gates.mutex("a").acquire());
+  for (int i = 0; i < 20; ++i) {
+    {
+      Gates others(*waiter);
+      DurableMutex mutex = others.mutex("a");
+      EXPECT_THROW(static_cast<void>(sync_wait(pool, mutex.acquire({.timeout = 1ms}))), TimedOut);
+    }
+    const auto info = sync_wait(pool, inspect_gate(*store, "a"));
+    EXPECT_EQ(info->waiter_count, 0U);
+    EXPECT_EQ(info->holders.size(), 1U);
+  }
+  EXPECT_TRUE(sync_wait(pool, hold.release()));
+}
+
+TEST(GatesOnThreads, WhatWasDroppedIsFreeWhenTheGatesEnd) {
+  const auto store = open_memory_store();
+  ThreadPool pool(1, store->clock());
+  const auto session = sync_wait(pool, Session::open(*store));
+  for (int i = 0; i < 20; ++i) {
+    {
+      Gates gates(*session);
+      const DurableHold dropped = sync_wait(pool, gates.mutex("a").acquire());
+    }
+    EXPECT_TRUE(sync_wait(pool, inspect_gate(*store, "a"))->holders.empty());
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HOLDFAST=PROGRAM STORE_MAKER=PROGRAM python3 lock_test.py [CLASS]: `holdfast lock` and `holdfast
+locks` with real processes."""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+PROGRAM = os.environ["HOLDFAST"]
+MAKER = os.environ["STORE_MAKER"]
+PATIENCE = 50
+# Says that it runs, and ends with the code that it is told.
+OBEY = "echo in $HOLDFAST_SLOT $HOLDFAST_FENCE; read code; exit $code"
+# The same, but tells of signals.
+CATCH = """
+import os, signal, sys
+def caught(number, frame):
+    print("caught", signal.Signals(number).name, flush=True)
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), caught)
+print("in", os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
+
+class InAFolder(unittest.TestCase):
+    """A folder with a store of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        self.url = f"sqlite:{self.folder}/a.db"
+        self.environment = dict(os.environ, HOLDFAST_STORE=self.url)
+
+    def run_holdfast(self, *words: str, **options):
+        return subprocess.run([PROGRAM, *words], cwd=self.folder, text=True, timeout=PATIENCE,
+                              capture_output=True, env=self.environment, **options)
+
+    def expect(self, code: int, *words: str, **options):
+        done = self.run_holdfast(*words, **options)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def start(self, *words: str) -> subprocess.Popen:
+        process = subprocess.Popen([PROGRAM, "lock", *words], cwd=self.folder, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process: subprocess.Popen) -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.communicate(timeout=PATIENCE)
+
+    def hold(self, *words: str) -> subprocess.Popen:
+        """One whose command runs, and ends when it is told to."""
+        process = self.start(*words, "--", "sh", "-c", OBEY)
+        self.line_of(process)
+        return process
+
+    def line_of(self, process: subprocess.Popen) -> list[str]:
+        words = process.stdout.readline().split()
+        if not words or words[0] not in ("in", "caught"):
+            self.fail(f"{words} {process.communicate(timeout=PATIENCE)}")
+        process.words = words
+        return words
+
+    def wait_in_queue(self, *words: str) -> subprocess.Popen:
+        """One that waits."""
+        before = self.show(words[0])["waiting"]
+        process = self.start(*words)
+        while self.show(words[0])["waiting"] == before:
+            self.assertIsNone(process.poll())
+        return process
+
+    def tell(self, process: subprocess.Popen, text: str) -> None:
+        process.stdin.write(text + "\n")
+        process.stdin.flush()
+
+    def finish(self, process: subprocess.Popen, code: int = 0) -> None:
+        self.tell(process, str(code))
+        self.assert_ends(process, code)
+
+    def assert_ends(self, process: subprocess.Popen, code: int) -> None:
+        self.assertEqual(process.wait(timeout=PATIENCE), code)
+
+    def show(self, name: str) -> dict:
+        return json.loads(self.expect(0, "locks", "show", name, "-o", "json").stdout)
+
+
+class Commands(InAFolder):
+    def test_the_exit_code_of_the_command_is_passed_on(self):
+        for code in (0, 1, 7, 75, 79, 255):
+            self.expect(code, "lock", "a", "--", "sh", "-c", f"exit {code}")
+        self.expect(128 + 9, "lock", "a", "--", "sh", "-c", "kill -KILL $$")
+        self.assertEqual(self.show("a")["held"], 0)
+
+    def test_the_standard_streams_are_its_own(self):
+        done = self.expect(0, "lock", "a", "--", "sh", "-c", "cat; echo error >&2", input="a\0b\n")
+        self.assertEqual((done.stdout, done.stderr), ("a\0b\n", "error\n"))
+
+    def test_words_behind_the_dashes_are_not_ours(self):
+        done = self.expect(0, "lock", "a", "--", "printf", "%s.", "--", "-n", "--help", "")
+        self.assertEqual(done.stdout, "--.-n.--help..")
+
+    def test_the_environment(self):
+        self.environment |= {"HOLDFAST_SLOT": "old", "HOLDFAST_OTHER": "kept"}
+        done = self.expect(0, "lock", "a b", "--", "env")
+        found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        self.assertEqual((found["HOLDFAST_LOCK"], found["HOLDFAST_SLOT"], found["HOLDFAST_SLOTS"],
+                          found["HOLDFAST_STORE"], found["HOLDFAST_OTHER"]),
+                         ("a b", "0", "0", self.url, "kept"))
+        self.assertRegex(found["HOLDFAST_HOLDER"], r"^env:\d+@.+$")
+        again = self.expect(0, "lock", "a b", "--", "printenv", "HOLDFAST_FENCE").stdout
+        self.assertGreater(int(again), int(found["HOLDFAST_FENCE"]))
+
+    def test_signals_are_not_blocked_or_ignored_there(self):
+        done = self.expect(0, "lock", "a", "--", "grep", "Sig[BI]", "/proc/self/status")
+        self.assertRegex(done.stdout, r"^SigBlk:\s0+\nSigIgn:\s0+\n$")
+
+    def test_no_file_of_ours_is_open_there(self):
+        done = self.expect(0, "lock", "a", "--", "ls", "/proc/self/fd")
+        self.assertEqual(done.stdout.split(), ["0", "1", "2", "3"], "3 is the folder itself")
+
+    def test_not_found_and_not_executable(self):
+        done = self.expect(127, "lock", "a", "--", "no-such-command")
+        self.assertEqual(done.stderr,
+                         "holdfast: 'no-such-command' cannot be run: No such file or directory\n")
+        (self.folder / "text").write_text("text")
+        done = self.expect(126, "lock", "a", "--", "./text")
+        self.assertIn("'./text' cannot be run: Permission denied", done.stderr)
+        self.assertEqual(self.show("a")["held"], 0)
+
+    def test_without_a_store_it_is_one_of_the_user(self):
+        del self.environment["HOLDFAST_STORE"]
+        for name, folder in (("XDG_STATE_HOME", "state%?"), ("HOME", "home")):
+            self.environment.pop("XDG_STATE_HOME", None)
+            self.environment[name] = str(self.folder / folder)
+            self.assertEqual(self.expect(0, "locks").stdout, "no locks\n")
+            self.assertFalse((self.folder / folder).exists(), "to look makes nothing")
+            self.expect(0, "lock", "a", "--", "true")
+            state = self.folder / folder / (".local/state" if name == "HOME" else "")
+            self.assertEqual((state / "holdfast").stat().st_mode & 0o777, 0o700)
+            self.assertTrue((state / "holdfast/locks.db").is_file())
+            self.assertIn("mutex", self.expect(0, "locks").stdout)
+
+    def test_verbose_tells_what_happens(self):
+        done = self.expect(0, "lock", "a", "-v", "--", "true")
+        self.assertRegex(done.stderr, r"^holdfast: acquired 'a' with fence \d+, slot 0 after .*\n"
+                                      r"holdfast: released 'a' after .*\n$")
+        holder = self.hold("a", "--reason", "nightly")
+        done = self.expect(75, "lock", "a", "-v", "-w", "1ms", "--", "true")
+        self.assertRegex(done.stderr, r"^holdfast: waiting for 'a': held by sh:\d+@\S+ "
+                                      r"\(nightly\), 0 waiting\n"
+                                      r"holdfast: 'a' was not acquired\n$")
+        self.finish(holder)
+
+
+class Waiting(InAFolder):
+    def test_the_second_runs_after_the_first(self):
+        first = self.hold("a")
+        log = self.folder / "log"
+        second = self.wait_in_queue("a", "--", "sh", "-c", "echo second >> log")
+        third = self.wait_in_queue("a", "--", "sh", "-c", "echo third >> log")
+        self.assertFalse(log.exists())
+        with log.open("a") as file:
+            file.write("first\n")
+        self.finish(first, 3)
+        self.assert_ends(second, 0)
+        self.assert_ends(third, 0)
+        self.assertEqual(log.read_text(), "first\nsecond\nthird\n")
+
+    def test_no_wait(self):
+        holder = self.hold("a")
+        for words, code in ((["-n"], 75), (["--no-wait", "-E", "3"], 3),
+                            (["-w", "0s"], 75), (["-w", "20ms"], 75),
+                            (["--wait=20ms", "--conflict-exit-code=0"], 0)):
+            done = self.expect(code, "lock", "a", *words, "--", "touch", "ran")
+            self.assertEqual(done.stderr, "")
+        self.assertFalse((self.folder / "ran").exists())
+        self.assertEqual(self.show("a")["waiting"], 0, "who gave up has left the queue")
+        self.finish(holder)
+        self.expect(0, "lock", "a", "-n", "--", "true")
+
+    def test_a_signal_while_it_waits(self):
+        holder = self.hold("a")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            waiter = self.wait_in_queue("a", "--", "touch", "ran")
+            waiter.send_signal(number)
+            self.assert_ends(waiter, 128 + number)
+            self.assertEqual(self.show("a")["waiting"], 0)
+        self.finish(holder)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_who_was_stopped_too_long_has_lost_its_place(self):
+        holder = self.hold("a")
+        stopped = self.wait_in_queue("a", "--lease=500ms", "--", "touch", "ran")
+        stopped.send_signal(signal.SIGSTOP)
+        next_one = self.wait_in_queue("a", "--", "true")
+        self.finish(holder)
+        self.assert_ends(next_one, 0)
+        stopped.send_signal(signal.SIGCONT)
+        self.assert_ends(stopped, 69)
+        self.assertRegex(stopped.stderr.read(), r"^holdfast: the session .* \(error 404, .*\)\n$")
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_a_signal_that_was_ignored_stays_ignored(self):
+        holder = self.hold("a")
+        waiter = subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {PROGRAM} lock a -- true"],
+                                  env=self.environment)
+        while self.show("a")["waiting"] == 0:
+            self.assertIsNone(waiter.poll())
+        waiter.send_signal(signal.SIGHUP)
+        self.finish(holder)
+        self.assert_ends(waiter, 0)
+
+    def test_slots(self):
+        first = self.hold("gpus", "--slots", "2")
+        second = self.hold("gpus", "--slots", "2")
+        self.assertEqual([first.words[1], second.words[1]], ["0", "1"])
+        self.expect(75, "lock", "gpus", "--slots=2", "-n", "--", "true")
+        self.finish(first)
+        done = self.expect(0, "lock", "gpus", "--slots=2", "-n", "--", "printenv", "HOLDFAST_SLOT")
+        self.assertEqual(done.stdout, "0\n")
+        self.finish(second)
+        done = self.expect(0, "lock", "gpus", "--slots=2", "--weight=2", "--", "printenv",
+                           "HOLDFAST_SLOTS")
+        self.assertEqual(done.stdout, "0,1\n")
+
+    def test_readers_and_a_writer(self):
+        first = self.hold("a", "--shared")
+        second = self.hold("a", "--shared")
+        self.assertEqual(len(first.words), 2, "a reader has no slot")
+        for words in ([], ["--exclusive"]):
+            self.expect(75, "lock", "a", *words, "-n", "--", "true")
+        self.finish(first)
+        self.finish(second)
+        writer = self.hold("a")
+        self.expect(75, "lock", "a", "--shared", "-n", "--", "true")
+        self.finish(writer)
+
+    def test_a_higher_priority_goes_first(self):
+        holder = self.hold("a")
+        low = self.wait_in_queue("a", "--", "sh", "-c", "echo low >> log")
+        high = self.wait_in_queue("a", "--priority=5", "--", "sh", "-c", "echo high >> log")
+        self.assertEqual([one["priority"] for one in self.show("a")["waiters"]], [5, 0])
+        self.finish(holder)
+        self.assert_ends(low, 0)
+        self.assert_ends(high, 0)
+        self.assertEqual((self.folder / "log").read_text(), "high\nlow\n")
+
+
+class Ends(InAFolder):
+    def catch(self, *signals: str, options: tuple[str, ...] = ()) -> subprocess.Popen:
+        process = self.start("a", *options, "--", sys.executable, "-c", CATCH, *signals)
+        self.line_of(process)
+        return process
+
+    def test_signals_are_passed_on(self):
+        names = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
+        process = self.catch(*names)
+        for name in names:
+            process.send_signal(getattr(signal, name))
+            self.assertEqual(self.line_of(process), ["caught", name])
+        self.finish(process)
+
+    def test_a_ctrl_c_reaches_the_command_once(self):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            settings = termios.tcgetattr(0)
+            settings[3] |= termios.NOFLSH  # A Ctrl-C does not throw the output away.
+            termios.tcsetattr(0, termios.TCSANOW, settings)
+            os.environ.update(self.environment)
+            os.execv(PROGRAM, [PROGRAM, "lock", "a", "--", sys.executable, "-c", CATCH, "SIGINT",
+                               "SIGUSR1"])
+        with open(terminal, "r+b", buffering=0) as stream:
+            self.assertRegex(stream.readline(), rb"^in \d+\r\n$")
+            stream.write(b"\x03")
+            self.assertRegex(stream.readline(), rb"caught SIGINT\r\n$")
+            # Had the first one been sent on, it would come before the second.
+            os.kill(pid, signal.SIGUSR1)
+            self.assertEqual(stream.readline(), b"caught SIGUSR1\r\n")
+            stream.write(b"\n")
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_a_command_that_dies_of_it(self):
+        process = self.hold("a")
+        process.send_signal(signal.SIGTERM)
+        self.assert_ends(process, 128 + signal.SIGTERM)
+        self.assertEqual(self.show("a")["held"], 0)
+
+    def test_a_holder_that_is_killed_is_followed_after_its_lease(self):
+        killed = self.catch(options=("--lease=1s",))
+        first = self.show("a")["holders"][0]["fence"]
+        waiter = self.wait_in_queue("a", "--", "printenv", "HOLDFAST_FENCE")
+        killed.kill()
+        out, _ = waiter.communicate(timeout=PATIENCE)
+        self.assertGreater(int(out), first)
+        self.assertEqual(waiter.returncode, 0)
+        self.assertEqual(killed.stdout.read(), "", "its command was terminated, and so its end is "
+                                                   "seen here")
+
+    def test_a_holder_that_was_stopped_too_long_ends_its_command(self):
+        stopped = self.catch("SIGTERM", options=("--lease=1s",))
+        waiter = self.wait_in_queue("a", "--", "true")
+        stopped.send_signal(signal.SIGSTOP)
+        self.assert_ends(waiter, 0)
+        self.assertIsNone(stopped.poll())
+        stopped.send_signal(signal.SIGCONT)
+        self.assertEqual(self.line_of(stopped), ["caught", "SIGTERM"])
+        self.tell(stopped, "0")
+        self.assert_ends(stopped, 79)
+        self.assertRegex(stopped.stderr.read(),
+                         "^holdfast: the lease of 'a' was lost: .* the command is terminated\n$")
+
+    def lose(self, *options: str) -> subprocess.Popen:
+        stopped = self.catch("SIGTERM", options=("--lease=500ms", *options))
+        waiter = self.wait_in_queue("a", "--", "true")
+        stopped.send_signal(signal.SIGSTOP)
+        self.assert_ends(waiter, 0)
+        stopped.send_signal(signal.SIGCONT)
+        return stopped
+
+    def test_a_command_that_does_not_end_after_a_loss_is_killed(self):
+        for options in (["--grace=10ms"], ["--on-lost=kill"]):
+            stopped = self.lose(*options)
+            self.assert_ends(stopped, 79)
+            self.assertIn("killed\n", stopped.stderr.read())
+
+    def test_a_loss_can_be_no_more_than_a_warning(self):
+        stopped = self.lose("--on-lost=warn")
+        self.assertIn("the command runs on", stopped.stderr.readline())
+        self.tell(stopped, "0")
+        self.assert_ends(stopped, 79)
+        self.assertEqual(stopped.stdout.read(), "", "it was sent nothing")
+
+    def test_a_command_may_not_run_too_long(self):
+        self.expect(124, "lock", "a", "--max-run=10ms", "--", "sleep", "1000")
+        ignoring = lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        done = self.expect(124, "lock", "a", "--max-run=10ms", "--grace=10ms", "--", "sleep",
+                           "1000", preexec_fn=ignoring)
+        self.assertIn("the command did not end in time; it is killed", done.stderr)
+        self.expect(5, "lock", "a", "--max-run=1d", "-n", "--", "sh", "-c", "exit 5")
+
+
+class Refused(InAFolder):
+    def refuse(self, text: str, *words: str) -> None:
+        done = self.expect(64, "lock", *words)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"^holdfast: .*\n(Try 'holdfast --help'\.\n)?$")
+        self.assertIn(text, done.stderr)
+
+    def test_words_that_cannot_be_understood(self):
+        command = ["--", "true"]
+        self.refuse("the name is missing", *command)
+        self.refuse("the command is missing", "a")
+        self.refuse("the command is missing", "a", "--")
+        self.refuse("unexpected argument 'make'; write '--' in front", "a", "make")
+        self.refuse("unknown option '--slot'; did you mean '--slots'?", "a", "--slot=2", *command)
+        for option in ("--wait", "--lease", "--max-run", "--grace"):
+            for time in ("5", "soon", "-1s", "1.5h"):
+                self.refuse(f"'{option} {time}' is no time; write such as", "a",
+                            f"{option}={time}", *command)
+        self.refuse("'--lease 99ms' is too short; at least 100ms", "a", "--lease=99ms", *command)
+        self.refuse("'--max-run 0s' is too short", "a", "--max-run=0s", *command)
+        self.refuse("a day", "a", "--lease=2d", *command)
+        for option, word in (("--slots", "0"), ("--slots", "two"), ("--priority", "101"),
+                             ("--conflict-exit-code", "256")):
+            self.refuse(f"'{option} {word}' is no number from", "a", f"{option}={word}", *command)
+        self.refuse("'--weight 3' is no number from 1 to 2", "a", "--slots=2", "--weight=3",
+                    *command)
+        self.refuse("'--weight' needs '--slots N'", "a", "--weight=3", *command)
+        self.refuse("'--on-lost kil' is unknown; did you mean 'kill'?", "a", "--on-lost=kil",
+                    *command)
+        self.refuse("exclude each other", "a", "--shared", "--slots=2", *command)
+        self.refuse("exclude each other", "a", "--shared", "--exclusive", *command)
+        self.refuse("exclude each other", "a", "-n", "-w", "1s", *command)
+        self.refuse("control characters", "a\n", *command)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_another_kind_of_lock(self):
+        self.expect(0, "lock", "one", "--", "true")
+        self.expect(0, "lock", "one", "--slots=1", "--", "true")
+        self.expect(0, "lock", "gpus", "--slots=4", "--", "true")
+        self.expect(0, "lock", "files", "--shared", "--", "true")
+        self.refuse("'one' is for one at a time", "one", "--slots=2", "--", "true")
+        self.refuse("'one' is for one at a time", "one", "--shared", "--", "true")
+        self.refuse("'gpus' has 4 slots; write --slots 4", "gpus", "--slots=2", "--", "true")
+        self.refuse("'gpus' has 4 slots; write --slots 4", "gpus", "--", "true")
+        self.refuse("'files' has readers and writers", "files", "--slots=2", "--", "true")
+
+    def test_stores_that_cannot_be_used(self):
+        self.refuse("there is no folder", "a", "--store=sqlite:no/a.db", "--", "true")
+        self.refuse("unknown scheme 'sqllite'", "a", "--store=sqllite:a.db", "--", "true")
+        (self.folder / "a.txt").write_text("Dear diary, " * 500)
+        (self.folder / "a.txt").chmod(0o600)
+        self.expect(65, "lock", "a", "--store=sqlite:a.txt", "--", "true")
+        self.expect(66, "lock", "a", "--store=sqlite:b.db?create=no", "--", "true")
+        self.expect(66, "locks", "--store=sqlite:b.db")
+        self.expect(66, "locks", "show", "b", "--store=sqlite:b.db")
+
+    def test_a_store_that_another_process_does_not_let_go_of(self):
+        self.expect(0, "lock", "a", "--", "true")
+        keeper = subprocess.Popen([MAKER, "keep", "a.db"], cwd=self.folder, text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, keeper)
+        self.assertEqual(keeper.stdout.readline(), "ready\n")
+        self.expect(69, "lock", "a", f"--store={self.url}?busy_timeout=100ms", "--", "true")
+
+
+class Shown(InAFolder):
+    def test_nothing_yet(self):
+        self.expect(0, "lock", "a", "-n", "--", "true")
+        self.assertRegex(self.expect(0, "locks").stdout,
+                         r"^NAME +KIND .*\na +mutex +open +1 +0 +0\n$")
+        done = self.expect(66, "locks", "show", "b")
+        self.assertEqual(done.stderr, "holdfast: there is no lock 'b': it was never used\n")
+        done = self.expect(64, "locks", "show")
+        self.assertIn("the name is missing", done.stderr)
+        self.expect(64, "locks", "-o", "jsno")
+        self.expect(64, "locks", "shwo")
+
+    def test_holders_and_waiters(self):
+        holder = self.hold("a/b", "--slots=2", "--weight=2", "--reason", "nightly\x1b")
+        waiter = self.wait_in_queue("a/b", "--slots=2", "--priority=3", "--", "true")
+        answer = self.show("a/b")
+        self.assertEqual([answer[name] for name in ("name", "kind", "state", "capacity", "held",
+                                                    "waiting")],
+                         ["a/b", "slots", "open", 2, 2, 1])
+        held = answer["holders"][0]
+        self.assertEqual((held["slots"], held["reason"], held["fence"]),
+                         ([0, 1], "nightly\x1b", int(holder.words[2])))
+        self.assertGreaterEqual(held["held_ms"], 0)
+        self.assertGreater(held["expires_in_ms"], 0)
+        self.assertEqual(answer["waiters"][0]["priority"], 3)
+        text = self.expect(0, "locks", "show", "a/b").stdout
+        self.assertRegex(text, r"^a/b: slots, open, capacity 2, 2 held, 1 waiting\n")
+        self.assertIn(r"nightly\x1b", text)
+        self.finish(holder)
+        self.assert_ends(waiter, 0)
+
+    def test_all_as_json(self):
+        for name in ("b", "a/b", "ü"):
+            self.expect(0, "lock", name, "--", "true")
+        answer = json.loads(self.expect(0, "locks", "-o", "json").stdout)
+        self.assertEqual(answer["store"], self.url)
+        self.assertEqual([one["name"] for one in answer["locks"]], ["a/b", "b", "ü"])
+        lines = self.expect(0, "locks", "-o", "jsonl").stdout.splitlines()
+        self.assertEqual([json.loads(line) for line in lines], answer["locks"])
+
+
+if __name__ == "__main__":
+    unittest.main()
