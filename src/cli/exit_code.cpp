@@ -19,6 +19,8 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kTimedOut:
     case ErrorCode::kStoreBusy:
     case ErrorCode::kSessionLost:
+    case ErrorCode::kConcurrentModification:
+    case ErrorCode::kMutationTimeout:
       return kUnavailable;
     case ErrorCode::kStoreFull:
     case ErrorCode::kStoreFailed:
@@ -31,6 +33,7 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kQueueFull:
     case ErrorCode::kDropped:
     case ErrorCode::kDeadlock:
+    case ErrorCode::kReentrantMutation:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;
