@@ -91,6 +91,7 @@ class Child {
     check(pid_ >= 0, "fork");
     if (pid_ == 0) {
       ::alarm(kLifetimeSecondsMax);
+      ::setsid();  // The kernel may hang up on a whole group in which one is stopped.
       try {
         live(path, ends[1]);
         ::_exit(EXIT_SUCCESS);

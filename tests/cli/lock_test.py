@@ -49,9 +49,12 @@ class InAFolder(unittest.TestCase):
         return done
 
     def start(self, *words: str) -> subprocess.Popen:
+        # In a session of its own: should the tests lose their terminal while a process of their
+        # group is stopped, the kernel would hang up on all of them.
         process = subprocess.Popen([PROGRAM, "lock", *words], cwd=self.folder, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=self.environment)
+                                   stderr=subprocess.PIPE, env=self.environment,
+                                   start_new_session=True)
         self.addCleanup(self.end, process)
         return process
 
