@@ -441,8 +441,7 @@ void check_definition(std::string_view name, const GateDefinition& definition) {
     throw InvalidArgument(
         joined({"the rate of ", gate, " is ", std::to_string(definition.rate_count), " in ",
                 std::to_string(definition.rate_period.count()),
-                " ns; give a count and a period above zero, at most one in a "
-                "nanosecond"}));
+                " ns; give both above zero, at most one in a nanosecond"}));
   }
 }
 
