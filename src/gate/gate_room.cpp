@@ -49,12 +49,13 @@ Duration back_off(int conflicts, std::minstd_rand& random) {
   return most / 2 + Duration(static_cast<Duration::rep>(random()) % (most.count() / 2 + 1));
 }
 
-std::vector<std::uint64_t> slots_in(const Entry& entry) {
-  record::GateHolder holder;
-  if (!holder.ParseFromString(entry.value)) {
+std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& holder_key) {
+  const auto holder = rows.holders().find(holder_key);
+  if (holder == rows.holders().end()) {
     return {};
   }
-  return {holder.slots().begin(), holder.slots().end()};
+  const auto& slots = holder->second.record.slots();
+  return {slots.begin(), slots.end()};
 }
 
 }  // namespace
@@ -68,7 +69,9 @@ class GateRoom::Withdrawal {
   Withdrawal& operator=(const Withdrawal&) = delete;
   ~Withdrawal() {
     if (made_) {
-      room_.run_as_duty(room_.withdraw(std::move(request_id_), std::move(waiter_key_)));
+      room_.run_as_duty([&room = room_, id = std::move(request_id_), key = std::move(waiter_key_)] {
+        return room.withdraw(id, key);
+      });
     }
   }
   void made() noexcept { made_ = true; }
@@ -139,7 +142,7 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
         break;
       case Asked::Outcome::kHeld:
         arrival->fence = changed.version;
-        arrival->slots = room->slots_of(asked.key);
+        arrival->slots = slots_of(*room->rows_, asked.key);
         break;
       case Asked::Outcome::kWaits:
         withdrawal->waits_as(asked.key);
@@ -170,18 +173,6 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   DurableHold::Granted granted{room->keys_.holder(request.owner, request.request_id),
                                arrival->fence, std::move(arrival->slots)};
   co_return DurableHold(std::move(room), std::move(granted));
-}
-
-std::vector<std::uint64_t> GateRoom::slots_of(const std::string& holder_key) const {
-  if (!rows_) {
-    return {};
-  }
-  const auto holder = rows_->holders().find(holder_key);
-  if (holder == rows_->holders().end()) {
-    return {};
-  }
-  const auto& slots = holder->second.record.slots();
-  return {slots.begin(), slots.end()};
 }
 
 Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
@@ -236,11 +227,11 @@ Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_
 }
 
 void GateRoom::release_in_background(std::string holder_key, Version fence) {
-  const auto let_go = [](std::shared_ptr<GateRoom> room, std::string key,
-                         Version of) -> Task<void> {
-    static_cast<void>(co_await release(std::move(room), std::move(key), of));
-  };
-  run_as_duty(let_go(shared_from_this(), std::move(holder_key), fence));
+  run_as_duty([this, key = std::move(holder_key), fence] { return let_go(key, fence); });
+}
+
+Task<void> GateRoom::let_go(std::string holder_key, Version fence) {
+  static_cast<void>(co_await release(shared_from_this(), std::move(holder_key), fence));
 }
 
 void GateRoom::welcome(const Changed& changed, bool handed_over) {
@@ -254,7 +245,7 @@ void GateRoom::welcome(const Changed& changed, bool handed_over) {
     }
     Arrival& arrival = *found->second;
     arrival.fence = changed.version;
-    arrival.slots = slots_of(admitted.holder_key);
+    arrival.slots = slots_of(*rows_, admitted.holder_key);
     arrival.handed_over = handed_over;
     arrival.awaited.release();
     waiting_.erase(found);
@@ -368,20 +359,28 @@ void GateRoom::run_in_background(Task<void> task) {
   }
 }
 
-void GateRoom::run_as_duty(Task<void> task) {
+void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
   // Counted as long as the coroutine lives, be it that it never runs.
   const auto done = [room = shared_from_this()](GateRoom* /*counted*/) {
     if (--room->duties_ == 0) {
       room->duties_.notify_all();
     }
   };
-  const auto perform = [](std::shared_ptr<GateRoom> counted, Task<void> duty) -> Task<void> {
-    co_await std::move(duty);
-    counted.reset();
-  };
   ++duties_;
   auto counted = std::shared_ptr<GateRoom>(this, done);
-  run_in_background(perform(std::move(counted), std::move(task)));
+  run_in_background(insist(std::move(counted), std::move(duty)));
+}
+
+/// A row that is left behind would be in the way of others for as long as the session lives.
+Task<void> GateRoom::insist(std::shared_ptr<GateRoom> counted, std::function<Task<void>()> duty) {
+  for (;;) {
+    const bool done = co_await unless_busy(duty());
+    if (done) {
+      break;
+    }
+    co_await this_task::sleep_for(kSweepInterval);
+  }
+  counted.reset();
 }
 
 void GateRoom::wait_for_duties() noexcept {
@@ -407,6 +406,10 @@ Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
 
 Task<void> GateRoom::fail_all(std::exception_ptr error) {
   const Hold turn = co_await turn_.lock();
+  {
+    const std::lock_guard lock(background_mutex_);
+    attended_ = false;  // Whoever waits next is looked after again.
+  }
   for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
     arrival->error = error;
     arrival->awaited.release();
@@ -441,15 +444,32 @@ Task<void> GateRoom::look_at(StoreTime at) {
       next_look_at_.reset();
     }
   }
-  co_await serve_once();
+  static_cast<void>(co_await unless_busy(serve_once()));
 }
 
 Task<void> GateRoom::watch_for_grants() {
   Watch watch = store_.watch(keys_.holders_of(session_.id()));
   for (;;) {
-    co_await look_for_grants();
-    co_await watch.changed();
+    const bool looked = co_await unless_busy(look_for_grants());
+    if (looked) {
+      co_await watch.changed();
+    } else {
+      co_await this_task::sleep_for(kSweepInterval);
+    }
   }
+}
+
+/// False: the store was busy or full, and it has to be tried again.
+Task<bool> GateRoom::unless_busy(Task<void> task) {
+  bool done = true;
+  try {
+    co_await std::move(task);
+  } catch (const StoreBusy&) {
+    done = false;
+  } catch (const StoreFull&) {
+    done = false;
+  }
+  co_return done;
 }
 
 Task<void> GateRoom::look_for_grants() {
@@ -458,18 +478,26 @@ Task<void> GateRoom::look_for_grants() {
     co_return;
   }
   const std::string prefix = keys_.holders_of(session_.id());
-  const ScanOptions all{.limit = kHoldersRead};
-  const Page page = co_await store_.scan(prefix, all);
-  for (const Entry& entry : page.entries) {
-    const auto found = waiting_.find(entry.key.substr(prefix.size()));
-    if (found != waiting_.end()) {
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions behind{.after = after, .limit = kHoldersRead};
+    const Page page = co_await store_.scan(prefix, behind);
+    for (const Entry& entry : page.entries) {
+      const auto found = waiting_.find(entry.key.substr(prefix.size()));
+      if (found == waiting_.end()) {
+        continue;
+      }
       rows_.reset();
+      GateRows granted(keys_);
+      granted.read_holder(entry);
       Arrival& arrival = *found->second;
       arrival.fence = entry.version;
-      arrival.slots = slots_in(entry);
+      arrival.slots = slots_of(granted, entry.key);
       arrival.awaited.release();
       waiting_.erase(found);
     }
+    more = page.more;
+    after = page.entries.empty() ? after : page.entries.back().key;
   }
 }
 
@@ -477,7 +505,10 @@ Task<void> GateRoom::look_for_grants() {
 Task<void> GateRoom::sweep() {
   for (;;) {
     co_await this_task::sleep_for(kSweepInterval);
-    co_await serve_once();
+    const bool looked = co_await unless_busy(look_for_grants());
+    if (looked) {
+      static_cast<void>(co_await unless_busy(serve_once()));
+    }
   }
 }
 

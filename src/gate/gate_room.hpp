@@ -82,7 +82,6 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] Task<void> read_leases(const std::vector<std::string>& keys, StoreTime now);
   /// With the turn: tells those of this session who were let in.
   void welcome(const Changed& changed, bool handed_over);
-  [[nodiscard]] std::vector<std::uint64_t> slots_of(const std::string& holder_key) const;
   void plan_to_look_at(StoreTime at);
 
   // In the background.
@@ -97,7 +96,10 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   void attend();
   void run_in_background(Task<void> task);
   /// For what others wait for.
-  void run_as_duty(Task<void> task);
+  void run_as_duty(std::function<Task<void>()> duty);
+  static Task<void> insist(std::shared_ptr<GateRoom> counted, std::function<Task<void>()> duty);
+  [[nodiscard]] static Task<bool> unless_busy(Task<void> task);
+  [[nodiscard]] Task<void> let_go(std::string holder_key, Version fence);
 
   Session& session_;
   Store& store_;

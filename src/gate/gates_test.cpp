@@ -331,6 +331,36 @@ TEST_F(GatesTest, ALostWakeUpIsFoundByTheSweep) {
   EXPECT_TRUE(second.get().valid());
 }
 
+TEST_F(GatesTest, ABusyStoreForgetsNoWaiterAndLeavesNoneBehind) {
+  Process& one = process(1);
+  Process& two = process(2);
+  DurableHold first = acquire(one, "m");
+  auto hurried = ask(two, "m", {.timeout = 2s});
+  auto patient = ask(two, "m");
+  disk_->set_faults({.busy_chance = 1});
+  advance(3s);
+  EXPECT_THROW(static_cast<void>(hurried.get()), TimedOut);
+  EXPECT_EQ(inspect("m").waiter_count, 2U);
+  disk_->set_faults({});
+  advance(2s);
+  EXPECT_EQ(inspect("m").waiter_count, 1U);
+  EXPECT_TRUE(release(one, first));
+  ASSERT_TRUE(patient.ended());
+  EXPECT_TRUE(patient.get().valid());
+}
+
+TEST_F(GatesTest, AHandOverInsideAProcessDoesNotWaitForTheDisk) {
+  Process& one = process(1);
+  DurableHold first = acquire(one, "m");
+  auto second = ask(one, "m");
+  disk_->set_faults({.seed = 1, .sync_delay_max = 1s});
+  auto releasing = start(one, first.release());
+  EXPECT_TRUE(second.ended()) << "the session has it all along";
+  EXPECT_FALSE(releasing.ended()) << "that others could have it waits for the disk";
+  advance(1s);
+  EXPECT_TRUE(releasing.get());
+}
+
 TEST_F(GatesTest, ACorruptRowLetsNobodyIn) {
   Process& one = process(1);
   Process& two = process(2);
