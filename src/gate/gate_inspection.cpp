@@ -8,6 +8,7 @@
 #include "gate_rows.hpp"
 #include "gate_rules.hpp"
 #include "session_rules.hpp"
+#include "store/key_part.hpp"
 #include "store/printable.hpp"
 
 namespace holdfast {

@@ -2,18 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include <holdfast/batch.hpp>
 
 namespace holdfast::detail {
-
-/// `text` as a part of a key: without slashes, so that parts cannot run into each other.
-[[nodiscard]] std::string key_part(std::string_view text);
-/// What `part` was made of; nothing if `key_part` cannot have made it.
-[[nodiscard]] std::optional<std::string> text_of_key_part(std::string_view part);
 
 /// Where the rows of a gate are. All lie behind one prefix, so that they are read in one scan.
 class GateKeys {
@@ -33,8 +27,6 @@ class GateKeys {
   /// In the order in which they are served.
   [[nodiscard]] std::string waiters() const { return prefix_ + "waiter/"; }
   [[nodiscard]] std::string waiter(std::uint64_t rank, std::uint64_t ticket) const;
-  /// Of a holder that has no session.
-  [[nodiscard]] std::string lease(std::string_view holder) const;
   [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
   [[nodiscard]] std::string grant(std::uint64_t number) const;
 

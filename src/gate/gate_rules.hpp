@@ -37,7 +37,6 @@ class KnownLeases {
   void forget_expired(StoreTime now);
   /// Null: it is noted as missing.
   [[nodiscard]] const Lease* find(const std::string& key);
-  [[nodiscard]] const std::vector<std::string>& missing() const noexcept { return missing_; }
   [[nodiscard]] std::vector<std::string> take_missing() { return std::exchange(missing_, {}); }
 
  private:

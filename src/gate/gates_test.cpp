@@ -530,7 +530,7 @@ TEST_F(GatesTest, AllThatWereEverUsedAreListedByTheirNames) {
   EXPECT_TRUE(sync_wait(observer_, list_gates(*store_)).empty());
   Process& one = process(1);
   Process& other = process(2);
-  const std::vector<std::string> names{"a", "a!", "a%2f", "a-b", "a/b", "a0", "b"};
+  const std::vector<std::string> names{"a", "a!", "a%2F", "a-b", "a/b", "a0", "b"};
   std::vector<DurableHold> holds;
   for (const std::string& name : names) {
     holds.push_back(acquire(one, name.c_str()));

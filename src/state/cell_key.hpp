@@ -9,8 +9,7 @@ namespace holdfast::detail {
 /// What the keys of all cells begin with.
 inline constexpr std::string_view kCellPrefix = "cell/";
 
-/// `text` as one part of a key: '/', '%' and control characters as %XX. Throws `InvalidArgument`,
-/// saying that `what` is empty or too long.
-[[nodiscard]] std::string key_part(std::string_view what, std::string_view text);
+/// `text` as one part of a key. Throws `InvalidArgument`, saying that `what` is empty or too long.
+[[nodiscard]] std::string checked_key_part(std::string_view what, std::string_view text);
 
 }  // namespace holdfast::detail

@@ -44,7 +44,7 @@ MutationTimeout::MutationTimeout(std::string key, bool started)
       started_(started) {}
 
 std::string Scope::key_of(std::string_view name) const {
-  return prefix_ + detail::key_part("name of the cell", name);
+  return prefix_ + detail::checked_key_part("name of the cell", name);
 }
 
 State::State(const StateOptions& options)
@@ -59,7 +59,7 @@ State::~State() { core_->close(); }
 
 Scope State::scope(std::string_view kind, std::string_view id) const {
   std::string prefix(detail::kCellPrefix);
-  prefix.append(kind).append("/").append(detail::key_part("id of the scope", id)).append("/");
+  prefix.append(kind).append("/").append(detail::checked_key_part("id of the scope", id)).append("/");
   return {core_, std::move(prefix)};
 }
 
