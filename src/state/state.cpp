@@ -59,7 +59,10 @@ State::~State() { core_->close(); }
 
 Scope State::scope(std::string_view kind, std::string_view id) const {
   std::string prefix(detail::kCellPrefix);
-  prefix.append(kind).append("/").append(detail::checked_key_part("id of the scope", id)).append("/");
+  prefix.append(kind)
+      .append("/")
+      .append(detail::checked_key_part("id of the scope", id))
+      .append("/");
   return {core_, std::move(prefix)};
 }
 
