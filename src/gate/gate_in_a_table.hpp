@@ -207,7 +207,7 @@ class Gate {
       return {};
     }
     const int expires_at = std::stoi(row->value);
-    return {.state = expires_at <= now ? KnownLeases::State::kExpired : KnownLeases::State::kLive,
+    return {.liveness = expires_at <= now ? Liveness::kExpired : Liveness::kLive,
             .version = row->version,
             .expires_at = at(expires_at)};
   }

@@ -25,18 +25,6 @@ constexpr std::size_t kPruneMin = 64;
 constexpr int kConflictsAtOnce = 3;
 constexpr Duration kBackOffMax = std::chrono::milliseconds(50);
 
-KnownLeases::State state_of(Liveness liveness) noexcept {
-  switch (liveness) {
-    case Liveness::kLive:
-      return KnownLeases::State::kLive;
-    case Liveness::kExpired:
-      return KnownLeases::State::kExpired;
-    case Liveness::kGone:
-      break;
-  }
-  return KnownLeases::State::kGone;
-}
-
 /// After a few conflicts others are let by, for longer each time; a little longer or shorter than
 /// they do themselves, by `random`.
 Duration back_off(int conflicts, std::minstd_rand& random) {
@@ -273,7 +261,7 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, std::string waiter_ke
     }
     const StoreTime now = co_await store_.time();
     leases_.forget_expired(now);
-    leases_.learn(session_.key(), {.state = KnownLeases::State::kLive, .own = true});
+    leases_.learn(session_.key(), {.liveness = Liveness::kLive, .own = true});
     Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
     const std::vector<std::string> missing = leases_.take_missing();
     if (!missing.empty() || changed.served.needs_more_waiters) {
@@ -337,7 +325,7 @@ Task<GateRows> GateRoom::load(std::size_t waiters_max) {
 Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime now) {
   for (const std::string& key : keys) {
     const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
-    KnownLeases::Lease lease{.state = state_of(liveness(row, now))};
+    KnownLeases::Lease lease{.liveness = liveness(row, now)};
     if (row) {
       lease.version = row->version;
       lease.expires_at = read_session(*row, now).expires;

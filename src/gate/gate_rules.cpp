@@ -175,7 +175,7 @@ class Serving {
       return Verdict::kLast;
     }
     const bool too_late = record.deadline_ns() != 0 && store_time(record.deadline_ns()) <= now_;
-    if (too_late || lease->state != KnownLeases::State::kLive) {
+    if (too_late || lease->liveness != Liveness::kLive) {
       bury_if_expired(record.lease_key(), *lease);
       rows_.leave(waiter.key);
       return Verdict::kNext;
@@ -207,15 +207,15 @@ class Serving {
       if (lease == nullptr) {
         continue;
       }
-      switch (lease->state) {
-        case KnownLeases::State::kLive:
+      switch (lease->liveness) {
+        case Liveness::kLive:
           note_end_of(*lease);
           break;
-        case KnownLeases::State::kExpired:
+        case Liveness::kExpired:
           bury_if_expired(holder.record.lease_key(), *lease);
           dead.emplace_back(key, record::GateGrant::EXPIRED);
           break;
-        case KnownLeases::State::kGone:
+        case Liveness::kGone:
           dead.emplace_back(key, record::GateGrant::ABANDONED);
           break;
       }
@@ -235,7 +235,7 @@ class Serving {
   /// Before anything of it goes to others: so that a renewal that is under way fails.
   void bury_if_expired(const std::string& lease_key, const KnownLeases::Lease& lease) {
     // Not noted among the leases: if this comes to nothing, it has to be done again.
-    if (lease.state == KnownLeases::State::kExpired && buried_.insert(lease_key).second) {
+    if (lease.liveness == Liveness::kExpired && buried_.insert(lease_key).second) {
       rows_.batch().require_version(lease_key, lease.version).erase(lease_key);
     }
   }
@@ -261,7 +261,7 @@ const KnownLeases::Lease* KnownLeases::find(const std::string& key) {
 void KnownLeases::forget_expired(StoreTime now) {
   std::erase_if(leases_, [&](const auto& known) {
     const Lease& lease = known.second;
-    return lease.state == State::kLive && !lease.own && lease.expires_at <= now;
+    return lease.liveness == Liveness::kLive && !lease.own && lease.expires_at <= now;
   });
 }
 

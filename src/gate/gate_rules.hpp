@@ -13,6 +13,7 @@
 #include <holdfast/store.hpp>
 
 #include "gate_rows.hpp"
+#include "session_rules.hpp"
 
 namespace holdfast::detail {
 
@@ -20,9 +21,8 @@ namespace holdfast::detail {
 /// and is asked again once that was read.
 class KnownLeases {
  public:
-  enum class State : std::uint8_t { kLive, kExpired, kGone };
   struct Lease {
-    State state = State::kGone;
+    Liveness liveness = Liveness::kGone;
     Version version = 0;
     StoreTime expires_at{};
     /// Of the session that asks: as long as it acts, it is alive.

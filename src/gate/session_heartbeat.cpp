@@ -8,6 +8,8 @@
 
 #include <holdfast/this_task.hpp>
 
+#include "store/lost_sight.hpp"
+
 namespace holdfast::detail {
 
 namespace {
@@ -233,16 +235,6 @@ Task<CommitOutcome> Heartbeat::commit(std::shared_ptr<Heartbeat> self, Batch bat
     // There is a row, so the session lives: it was renewed meanwhile.
     version = fenced->current->version;
   }
-}
-
-Task<std::optional<CommitOutcome>> commit_or_lose_sight(Store& store, Batch batch) {
-  std::optional<CommitOutcome> seen;
-  try {
-    seen = co_await store.commit(std::move(batch));
-  } catch (const OutcomeUnknown&) {
-    seen.reset();
-  }
-  co_return seen;
 }
 
 Task<Heartbeat::Begun> begin_session(Store& store, const SessionFacts& facts,

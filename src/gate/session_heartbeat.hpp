@@ -86,9 +86,6 @@ class Heartbeat {
   std::optional<Unresolved> unresolved_;
 };
 
-/// The outcome; nothing if it may or may not have happened.
-[[nodiscard]] Task<std::optional<CommitOutcome>> commit_or_lose_sight(Store& store, Batch batch);
-
 /// Writes the first row, under a new id.
 [[nodiscard]] Task<Heartbeat::Begun> begin_session(Store& store, const SessionFacts& facts,
                                                    SessionRandom& random);

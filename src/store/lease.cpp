@@ -7,6 +7,7 @@
 
 #include <lease.pb.h>
 
+#include "lost_sight.hpp"
 #include "printable.hpp"
 
 namespace holdfast {
@@ -63,17 +64,6 @@ LeaseHeld held_by(const record::Lease& record, Version version, StoreTime now) {
   return {record.owner(), token_of(record, version), expiry_of(record) - now};
 }
 
-/// Nothing: it may or may not have happened.
-Task<std::optional<CommitOutcome>> commit_or_lose_sight(Store& store, Batch batch) {
-  std::optional<CommitOutcome> seen;
-  try {
-    seen = co_await store.commit(std::move(batch));
-  } catch (const OutcomeUnknown&) {
-    seen.reset();
-  }
-  co_return seen;
-}
-
 struct Request {
   std::string key;
   std::string owner;
@@ -111,7 +101,7 @@ Task<LeaseAnswer> acquire(Store& store, Request request) {
       batch.require_absent(request.key);
     }
     batch.put(request.key, new_record(request, now).SerializeAsString());
-    const auto outcome = co_await commit_or_lose_sight(store, std::move(batch));
+    const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       co_return Lease{request.key, request.owner, outcome->committed()->version,
                       valid_until(asked_at, request.ttl)};
@@ -145,7 +135,7 @@ Task<std::optional<Lease>> renew(Store& store, Lease lease, Duration ttl) {
     record->set_expires_at_ns((now + ttl).time_since_epoch().count());
     Batch batch;
     batch.require_version(lease.key, entry->version).put(lease.key, record->SerializeAsString());
-    const auto outcome = co_await commit_or_lose_sight(store, std::move(batch));
+    const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       lease.valid_until = valid_until(asked_at, ttl);
       co_return std::move(lease);
@@ -162,7 +152,7 @@ Task<bool> release(Store& store, Lease lease) {
     }
     Batch batch;
     batch.require_version(lease.key, entry->version).erase(lease.key);
-    const auto outcome = co_await commit_or_lose_sight(store, std::move(batch));
+    const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       co_return true;
     }
