@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +16,10 @@ namespace holdfast {
 
 inline constexpr std::size_t kGateNameMax = 200;
 inline constexpr std::uint64_t kGateCapacityMax = std::uint64_t{1} << 32U;
-/// Of so many holds that have ended, who had them and how that was, is kept for each gate.
+/// Of the last holds that have ended it is kept who had them and how that was: of so many for each
+/// gate, and for so long, unless an operator has set another time.
 inline constexpr std::uint64_t kGateGrantsKept = 1'000;
+inline constexpr Duration kGateGrantsKeptFor = std::chrono::hours(24 * 30);
 /// The range of a waiter's priority. A waiter of a higher one goes before those of a lower one, but
 /// not for ever: each is overtaken by at most `kGateOvertakesPerStep` for each step between the
 /// two.
@@ -56,6 +59,7 @@ struct WhyNot {
     kPaused,    ///< By an operator.
     kDraining,  ///< Likewise, and nobody may wait.
     kTooHeavy,  ///< It needs more than the gate has at present, by an operator's change.
+    kNext,      ///< Nothing is in its way any more.
   };
   Kind kind = Kind::kFull;
   std::uint64_t wanted = 0;

@@ -32,6 +32,9 @@ struct AcquireOptions {
   int priority = 0;           ///< See `kGateOvertakesPerStep`.
   std::string_view holder{};  ///< For people. Empty: the name of the session.
   std::string_view reason{};  ///< For people.
+  /// Who cannot go on while this waits, by a name that is known in all processes. Empty: the task.
+  /// See `DeadlockError`.
+  std::string_view actor{};
   /// How many may wait, this one included; one too many gets `QueueFull`.
   std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
 };
@@ -75,18 +78,21 @@ class [[nodiscard]] DurableHold {
     std::string key;
     std::uint64_t fence = 0;
     std::vector<std::uint64_t> slots;
+    std::uint64_t actor = 0;
   };
   DurableHold(std::shared_ptr<detail::GateRoom> room, Granted granted)
       : room_(std::move(room)),
         key_(std::move(granted.key)),
         fence_(granted.fence),
-        slots_(std::move(granted.slots)) {}
+        slots_(std::move(granted.slots)),
+        actor_(granted.actor) {}
   void let_go() noexcept;
 
   std::shared_ptr<detail::GateRoom> room_;
   std::string key_;
   std::uint64_t fence_ = 0;
   std::vector<std::uint64_t> slots_;
+  std::uint64_t actor_ = 0;
 };
 
 /// A mutex that survives its holder: known to all processes of a store by its name.

@@ -55,4 +55,20 @@ std::string GateKeys::grant(std::uint64_t number) const {
   return grants().append(sortable(number % kGateGrantsKept));
 }
 
+std::string GateKeys::operator_change(std::uint64_t number) const {
+  return operator_changes().append(sortable(number % kGateGrantsKept));
+}
+
+std::string GateKeys::lease(std::string_view holder) const {
+  return leases().append(key_part(holder));
+}
+
+std::string wait_key(std::string_view lease_key, std::string_view actor) {
+  std::string key("wait/");
+  if (!actor.starts_with('@')) {
+    key.append(key_part(lease_key)).append("/");
+  }
+  return key.append(key_part(actor));
+}
+
 }  // namespace holdfast::detail

@@ -29,6 +29,11 @@ class GateKeys {
   [[nodiscard]] std::string waiter(std::uint64_t rank, std::uint64_t ticket) const;
   [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
   [[nodiscard]] std::string grant(std::uint64_t number) const;
+  [[nodiscard]] std::string operator_changes() const { return prefix_ + "operator/"; }
+  [[nodiscard]] std::string operator_change(std::uint64_t number) const;
+  /// What holders and waiters hang on that are no sessions.
+  [[nodiscard]] std::string leases() const { return prefix_ + "lease/"; }
+  [[nodiscard]] std::string lease(std::string_view holder) const;
 
  private:
   std::string name_;
@@ -36,5 +41,9 @@ class GateKeys {
 };
 
 inline constexpr std::string_view kGatePrefix = "gate/";
+
+/// Where it is said for what gate an actor waits. Names that begin with '@' are known beyond the
+/// session that the lease is of.
+[[nodiscard]] std::string wait_key(std::string_view lease_key, std::string_view actor);
 
 }  // namespace holdfast::detail

@@ -2,40 +2,23 @@
 #include "gate_room.hpp"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
-#include "session_rules.hpp"
+#include "gate_deadlock.hpp"
 
 namespace holdfast::detail {
 
 namespace {
 
-/// How many waiters are read at a time: as many as one release may let in, and some dead ones.
-constexpr std::size_t kWaitersRead = 64;
 constexpr std::size_t kHoldersRead = 1'000;
 /// How long a dead holder or a lost wake-up may go unnoticed.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
 /// Tasks in the background that have ended are looked for when there are twice as many as last
 /// time.
 constexpr std::size_t kPruneMin = 64;
-constexpr int kConflictsAtOnce = 3;
-constexpr Duration kBackOffMax = std::chrono::milliseconds(50);
-
-/// After a few conflicts others are let by, for longer each time; a little longer or shorter than
-/// they do themselves, by `random`.
-Duration back_off(int conflicts, std::minstd_rand& random) {
-  if (conflicts <= kConflictsAtOnce) {
-    return Duration::zero();
-  }
-  const Duration most =
-      std::min(kBackOffMax, Duration(std::chrono::microseconds(100)) *
-                                (1 << std::min(conflicts - kConflictsAtOnce, 12)));
-  return most / 2 + Duration(static_cast<Duration::rep>(random()) % (most.count() / 2 + 1));
-}
 
 std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& holder_key) {
   const auto holder = rows.holders().find(holder_key);
@@ -73,14 +56,14 @@ class GateRoom::Withdrawal {
   bool made_ = false;
 };
 
-GateRoom::GateRoom(Session& session, Executor& executor, GateDefinition definition,
-                   std::string_view name)
+GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCounts> hold_counts,
+                   GateDefinition definition, std::string_view name)
     : session_(session),
       store_(session.store()),
       executor_(executor),
+      hold_counts_(std::move(hold_counts)),
       definition_(std::move(definition)),
-      keys_(name),
-      random_(static_cast<std::minstd_rand::result_type>(std::hash<std::string>{}(session.id()))) {
+      ledger_(store_, GateKeys(name), &session) {
   check_definition(name, definition_);
 }
 
@@ -104,6 +87,16 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   request.priority = options.priority;
   request.reason = wish.reason;
   request.queue_max = only_at_once ? 0 : options.queue_max;
+  const std::vector<std::uint64_t> actors = current_actors();
+  if (!wish.actor.empty()) {
+    request.actors.push_back("@" + wish.actor);
+    request.may_hold_others = true;
+  } else {
+    for (const std::uint64_t actor : actors) {
+      request.actors.push_back(std::to_string(actor));
+    }
+    request.may_hold_others = room->hold_counts_->any_of(actors);
+  }
 
   Asked asked;
   const auto arrival = std::make_shared<Arrival>();
@@ -122,7 +115,13 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
       withdrawal->made();
       return asked.served;
     };
-    const Changed changed = co_await room->change(plan);
+    GateLedger::Terms terms;
+    if (request.may_hold_others) {
+      terms.check = [&](GateRows& rows) {
+        return room->check_wait(rows, asked, waiter_of(request, StoreTime{}));
+      };
+    }
+    const Changed changed = co_await room->ledger_.change(plan, std::move(terms));
     room->welcome(changed, false);
     switch (asked.outcome) {
       case Asked::Outcome::kRefused:
@@ -130,10 +129,11 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
         break;
       case Asked::Outcome::kHeld:
         arrival->fence = changed.version;
-        arrival->slots = slots_of(*room->rows_, asked.key);
+        arrival->slots = slots_of(*room->ledger_.rows(), asked.key);
         break;
       case Asked::Outcome::kWaits:
         withdrawal->waits_as(asked.key);
+        arrival->waiter_key = asked.key;
         room->waiting_.emplace(request.request_id, arrival);
         break;
     }
@@ -158,15 +158,23 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
     co_await room->store_.until_durable(arrival->fence);
   }
   withdrawal->not_needed();
-  DurableHold::Granted granted{room->keys_.holder(request.owner, request.request_id),
-                               arrival->fence, std::move(arrival->slots)};
+  DurableHold::Granted granted{room->keys().holder(request.owner, request.request_id),
+                               arrival->fence, std::move(arrival->slots),
+                               wish.actor.empty() && !actors.empty() ? actors.front() : 0};
+  room->hold_counts_->add(granted.actor);
   co_return DurableHold(std::move(room), std::move(granted));
+}
+
+Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::GateWaiter waiter) {
+  if (asked.outcome == Asked::Outcome::kWaits) {
+    co_await check_for_deadlock(store_, rows, asked.key, std::move(waiter));
+  }
 }
 
 Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
   const Hold turn = co_await turn_.lock();
   waiting_.erase(request_id);
-  const std::string holder_key = keys_.holder(session_.id(), request_id);
+  const std::string holder_key = keys().holder(session_.id(), request_id);
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     if (rows.holders().contains(holder_key)) {
       rows.end(holder_key, record::GateGrant::ABANDONED, now);
@@ -175,7 +183,9 @@ Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
     }
     return serve(rows, leases, now);
   };
-  const Changed changed = co_await change(plan, waiter_key);
+  GateLedger::Terms terms;
+  terms.waiter_key = waiter_key;
+  const Changed changed = co_await ledger_.change(plan, std::move(terms));
   welcome(changed, false);
 }
 
@@ -197,7 +207,7 @@ Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_
       }
       return serve(rows, leases, now);
     };
-    changed = co_await room->change(plan);
+    changed = co_await room->ledger_.change(plan);
     // What passes from hand to hand inside a session is held by it all along: whatever becomes of
     // this commit, nobody else can have it. So the next one need not wait for the disk.
     std::uint64_t passed_on = 0;
@@ -233,104 +243,10 @@ void GateRoom::welcome(const Changed& changed, bool handed_over) {
     }
     Arrival& arrival = *found->second;
     arrival.fence = changed.version;
-    arrival.slots = slots_of(*rows_, admitted.holder_key);
+    arrival.slots = slots_of(*ledger_.rows(), admitted.holder_key);
     arrival.handed_over = handed_over;
     arrival.awaited.release();
     waiting_.erase(found);
-  }
-}
-
-// --- Changing the rows ---------------------------------------------------------------------------
-
-Task<GateRoom::Changed> GateRoom::change(const Plan& plan, std::string waiter_key) {
-  std::size_t waiters_max = kWaitersRead;
-  for (int conflicts = 0;;) {
-    session_.check_alive();
-    // Gone if this ends in the middle: then they are read again.
-    std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
-    const bool known_before = rows && waiters_max == kWaitersRead;
-    if (!known_before) {
-      GateRows read = co_await load(waiters_max);
-      rows.emplace(std::move(read));
-    }
-    if (!waiter_key.empty() && !rows->waiters().contains(waiter_key)) {
-      const std::optional<Entry> waiter = co_await store_.get(waiter_key, Read::kApplied);
-      if (waiter) {
-        rows->read_waiter(*waiter);
-      }
-    }
-    const StoreTime now = co_await store_.time();
-    leases_.forget_expired(now);
-    leases_.learn(session_.key(), {.liveness = Liveness::kLive, .own = true});
-    Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
-    const std::vector<std::string> missing = leases_.take_missing();
-    if (!missing.empty() || changed.served.needs_more_waiters) {
-      co_await read_leases(missing, now);
-      waiters_max *= changed.served.needs_more_waiters ? 4 : 1;
-      continue;
-    }
-    if (!rows->changed()) {
-      if (known_before) {
-        continue;  // No commit confirms what was known, and others may have changed it.
-      }
-      rows_ = std::move(rows);
-      co_return changed;
-    }
-    Batch batch = rows->take_batch();
-    batch.require_version(session_.key(), session_.version());
-    const CommitOutcome outcome = co_await store_.apply(std::move(batch));
-    if (outcome.committed() != nullptr) {
-      changed.version = outcome.committed()->version;
-      rows->committed(changed.version);
-      rows_ = std::move(rows);
-      co_return changed;
-    }
-    leases_.forget();
-    const Duration pause = back_off(++conflicts, random_);
-    if (pause > Duration::zero()) {
-      co_await this_task::sleep_for(pause);
-    }
-  }
-}
-
-Task<GateRows> GateRoom::load(std::size_t waiters_max) {
-  GateRows rows(keys_);
-  // First of all: whoever changes one of the others changes this one, too.
-  const std::optional<Entry> head = co_await store_.get(keys_.head(), Read::kApplied);
-  if (head) {
-    rows.read_head(*head);
-  }
-  const std::string holders = keys_.holders();
-  std::string after;
-  for (bool more = head.has_value(); more;) {
-    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = Read::kApplied};
-    const Page page = co_await store_.scan(holders, behind);
-    for (const Entry& entry : page.entries) {
-      rows.read_holder(entry);
-    }
-    more = page.more;
-    after = page.entries.empty() ? after : page.entries.back().key;
-  }
-  if (head && rows.waiter_count() > 0) {
-    const ScanOptions first{.limit = waiters_max, .read = Read::kApplied};
-    const Page page = co_await store_.scan(keys_.waiters(), first);
-    for (const Entry& entry : page.entries) {
-      rows.read_waiter(entry);
-    }
-    rows.has_more_waiters(page.more);
-  }
-  co_return rows;
-}
-
-Task<void> GateRoom::read_leases(const std::vector<std::string>& keys, StoreTime now) {
-  for (const std::string& key : keys) {
-    const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
-    KnownLeases::Lease lease{.liveness = liveness(row, now)};
-    if (row) {
-      lease.version = row->version;
-      lease.expires_at = read_session(*row, now).expires;
-    }
-    leases_.learn(key, lease);
   }
 }
 
@@ -436,7 +352,7 @@ Task<void> GateRoom::look_at(StoreTime at) {
 }
 
 Task<void> GateRoom::watch_for_grants() {
-  Watch watch = store_.watch(keys_.holders_of(session_.id()));
+  Watch watch = store_.watch(keys().holders_of(session_.id()));
   for (;;) {
     const bool looked = co_await unless_busy(look_for_grants());
     if (looked) {
@@ -465,7 +381,7 @@ Task<void> GateRoom::look_for_grants() {
   if (waiting_.empty()) {
     co_return;
   }
-  const std::string prefix = keys_.holders_of(session_.id());
+  const std::string prefix = keys().holders_of(session_.id());
   std::string after;
   for (bool more = true; more;) {
     const ScanOptions behind{.after = after, .limit = kHoldersRead};
@@ -475,8 +391,8 @@ Task<void> GateRoom::look_for_grants() {
       if (found == waiting_.end()) {
         continue;
       }
-      rows_.reset();
-      GateRows granted(keys_);
+      ledger_.forget();
+      GateRows granted(keys());
       granted.read_holder(entry);
       Arrival& arrival = *found->second;
       arrival.fence = entry.version;
@@ -505,13 +421,39 @@ Task<void> GateRoom::serve_once() {
   if (waiting_.empty()) {
     co_return;
   }
-  rows_.reset();
-  leases_.forget();
+  ledger_.forget();
   const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
     return serve(rows, leases, now);
   };
-  const Changed changed = co_await change(plan);
+  const Changed changed = co_await ledger_.change(plan);
   welcome(changed, false);
+  co_await look_for_dropped();
+}
+
+/// With the turn, after the rows were read. Who was let in by another process, and put out again by
+/// an operator before it was seen here, has no row any more, and nobody to wake it.
+Task<void> GateRoom::look_for_dropped() {
+  std::vector<std::string> without_row;
+  const GateRows& rows = *ledger_.rows();
+  for (const auto& [request_id, arrival] : waiting_) {
+    const bool would_be_here =
+        !rows.has_more_waiters() || arrival->waiter_key <= rows.last_waiter_key();
+    if (would_be_here && !rows.waiters().contains(arrival->waiter_key)) {
+      without_row.push_back(request_id);
+    }
+  }
+  for (const std::string& request_id : without_row) {
+    // Read after the other was seen to be gone: a grant between the two would be here.
+    const std::string holder_key = keys().holder(session_.id(), request_id);
+    const std::optional<Entry> holder = co_await store_.get(holder_key, Read::kApplied);
+    if (holder) {
+      continue;
+    }
+    const auto arrival = waiting_.extract(request_id).mapped();
+    arrival->error = std::make_exception_ptr(
+        Dropped("'" + name() + "': an operator has ended the hold before it was seen here"));
+    arrival->awaited.release();
+  }
 }
 
 void GateRoom::close() {

@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +20,8 @@
 #include <holdfast/semaphore.hpp>
 #include <holdfast/spawn.hpp>
 
-#include "gate_rows.hpp"
-#include "gate_rules.hpp"
+#include "actors.hpp"
+#include "gate_ledger.hpp"
 
 namespace holdfast::detail {
 
@@ -30,7 +29,8 @@ namespace holdfast::detail {
 /// spend a conflict on each other, and wait in it for what other processes do.
 class GateRoom : public std::enable_shared_from_this<GateRoom> {
  public:
-  GateRoom(Session& session, Executor& executor, GateDefinition definition, std::string_view name);
+  GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCounts> hold_counts,
+           GateDefinition definition, std::string_view name);
   GateRoom(const GateRoom&) = delete;
   GateRoom& operator=(const GateRoom&) = delete;
 
@@ -38,6 +38,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
     AcquireOptions options;
     std::string holder;
     std::string reason;
+    std::string actor;
     bool shared = false;
   };
   /// Nothing if it was refused for having to wait, which only a `queue_max` of zero leads to.
@@ -46,8 +47,10 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] static Task<bool> release(std::shared_ptr<GateRoom> room, std::string holder_key,
                                           Version fence);
   void release_in_background(std::string holder_key, Version fence);
+  /// The hold of `actor` is over.
+  void forget_hold_of(std::uint64_t actor) noexcept { hold_counts_->remove(actor); }
 
-  [[nodiscard]] const std::string& name() const noexcept { return keys_.name(); }
+  [[nodiscard]] const std::string& name() const noexcept { return keys().name(); }
   [[nodiscard]] const GateDefinition& definition() const noexcept { return definition_; }
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
@@ -58,16 +61,16 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   void close();
 
  private:
-  using Plan = std::function<Served(GateRows&, KnownLeases&, StoreTime)>;
-  struct Changed {
-    Version version = 0;  ///< 0: nothing had to be written.
-    Served served;
-  };
+  [[nodiscard]] const GateKeys& keys() const noexcept { return ledger_.keys(); }
+
+  using Plan = GateLedger::Plan;
+  using Changed = GateLedger::Changed;
   /// A task of this session that waits.
   struct Arrival {
     Arrival() : awaited(*arrived.try_acquire()) {}
     Semaphore arrived{1};
     Hold awaited;  ///< Let go when it was let in, or cannot be any more.
+    std::string waiter_key;
     Version fence = 0;
     std::vector<std::uint64_t> slots;
     bool handed_over = false;
@@ -75,14 +78,12 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   class Withdrawal;
 
-  /// With the turn: the rows are changed by what `plan` makes of them, as often as it takes. Among
-  /// them is that of the waiter `waiter_key`, if there is one, wherever it is in the queue.
-  [[nodiscard]] Task<Changed> change(const Plan& plan, std::string waiter_key = {});
-  [[nodiscard]] Task<GateRows> load(std::size_t waiters_max);
-  [[nodiscard]] Task<void> read_leases(const std::vector<std::string>& keys, StoreTime now);
   /// With the turn: tells those of this session who were let in.
   void welcome(const Changed& changed, bool handed_over);
   void plan_to_look_at(StoreTime at);
+
+  [[nodiscard]] Task<void> check_wait(GateRows& rows, const Asked& asked,
+                                      record::GateWaiter waiter);
 
   // In the background.
   [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
@@ -91,6 +92,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] Task<void> sweep();
   [[nodiscard]] Task<void> look_at(StoreTime at);
   [[nodiscard]] Task<void> serve_once();
+  [[nodiscard]] Task<void> look_for_dropped();
   [[nodiscard]] Task<void> fail_all(std::exception_ptr error);
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
@@ -104,17 +106,15 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   Session& session_;
   Store& store_;
   Executor& executor_;
+  const std::shared_ptr<HoldCounts> hold_counts_;
   const GateDefinition definition_;
-  const GateKeys keys_;
 
   Mutex turn_;
   // With the turn.
-  std::optional<GateRows> rows_;  // As of the last commit that is known here.
-  KnownLeases leases_;
+  GateLedger ledger_;
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
-  std::minstd_rand random_;
 
   std::mutex background_mutex_;
   bool closed_ = false;

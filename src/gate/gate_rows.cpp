@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate_rows.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
@@ -12,24 +13,8 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::uint32_t kFormat = 1;
 /// Ranks stay above zero, whatever the priority.
 constexpr std::uint64_t kRankOfTicketZero = std::uint64_t{1} << 40U;
-
-template <class Record>
-Record parse(const Entry& entry, const char* what) {
-  Record record;
-  if (!record.ParseFromString(entry.value) || record.format() == 0) {
-    throw StoreCorrupt(std::string(what) + " " + printable(entry.key) +
-                       " cannot be read: its record is damaged, or something else is stored there");
-  }
-  if (record.format() > kFormat) {
-    throw NewerFormat(std::string(what) + " " + printable(entry.key) + " has format " +
-                      std::to_string(record.format()) + ", and this version of Holdfast knows " +
-                      std::to_string(kFormat) + "; use a newer one");
-  }
-  return record;
-}
 
 /// Who has a higher priority comes before some that were there earlier, but not before all: their
 /// tickets are so much older than they are that none is overtaken for ever.
@@ -41,20 +26,40 @@ std::uint64_t rank_of(std::uint64_t ticket, int priority) {
 
 }  // namespace
 
+template <class Record>
+Record parse_gate_record(const Entry& entry, std::string_view what) {
+  Record record;
+  if (!record.ParseFromString(entry.value) || record.format() == 0) {
+    throw StoreCorrupt(std::string(what) + " " + printable(entry.key) +
+                       " cannot be read: its record is damaged, or something else is stored there");
+  }
+  if (record.format() > kGateFormat) {
+    throw NewerFormat(std::string(what) + " " + printable(entry.key) + " has format " +
+                      std::to_string(record.format()) + ", and this version of Holdfast knows " +
+                      std::to_string(kGateFormat) + "; use a newer one");
+  }
+  return record;
+}
+
+template record::GateGrant parse_gate_record(const Entry&, std::string_view);
+template record::GateLease parse_gate_record(const Entry&, std::string_view);
+template record::GateOperatorChange parse_gate_record(const Entry&, std::string_view);
+template record::GateWait parse_gate_record(const Entry&, std::string_view);
+
 void GateRows::read_head(const Entry& entry) {
-  head_ = parse<record::GateHead>(entry, "the gate");
+  head_ = parse_gate_record<record::GateHead>(entry, "the gate");
   head_version_ = entry.version;
 }
 
 void GateRows::read_holder(const Entry& entry) {
   holders_.insert_or_assign(
       entry.key,
-      Holder{entry.key, entry.version, parse<record::GateHolder>(entry, "the holder of a gate")});
+      Holder{entry.key, entry.version, parse_gate_record<record::GateHolder>(entry, "the holder of a gate")});
 }
 
 void GateRows::read_waiter(const Entry& entry) {
   waiters_.insert_or_assign(
-      entry.key, Waiter{entry.key, parse<record::GateWaiter>(entry, "the waiter at a gate")});
+      entry.key, Waiter{entry.key, parse_gate_record<record::GateWaiter>(entry, "the waiter at a gate")});
 }
 
 std::string GateRows::last_waiter_key() const {
@@ -71,31 +76,55 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   const std::uint64_t ticket = head.next_ticket();
   head.set_next_ticket(ticket + 1);
   head.set_waiter_count(head.waiter_count() + 1);
-  waiter.set_format(kFormat);
+  waiter.set_format(kGateFormat);
   waiter.set_ticket(ticket);
   std::string key = keys_.waiter(rank_of(ticket, waiter.priority()), ticket);
   batch_.put(key, waiter.SerializeAsString());
+  if (waiter.is_indexed()) {
+    write_waits(key, waiter);
+  }
   // Behind one that is not here it would seem to be next.
   if (!more_waiters_ || key < last_waiter_key()) {
     waiters_.emplace(key, Waiter{key, std::move(waiter)});
   } else {
-    beyond_.insert(key);
+    beyond_.emplace(key, std::move(waiter));
   }
   return key;
 }
 
 void GateRows::leave(const std::string& waiter_key) {
-  // Counted out twice, it would hide another one.
-  const bool waited = waiters_.erase(waiter_key) == 1 || beyond_.erase(waiter_key) == 1;
-  HOLDFAST_CHECK(waited, "a waiter left a gate at which it did not wait");
+  record::GateWaiter waiter;
+  if (auto here = waiters_.extract(waiter_key)) {
+    waiter = std::move(here.mapped().record);
+  } else {
+    auto beyond = beyond_.extract(waiter_key);
+    // Counted out twice, it would hide another one.
+    HOLDFAST_CHECK(!beyond.empty(), "a waiter left a gate at which it did not wait");
+    waiter = std::move(beyond.mapped());
+  }
   record::GateHead& head = change_head();
   head.set_waiter_count(head.waiter_count() - 1);
   batch_.erase(waiter_key);
+  if (waiter.is_indexed()) {
+    for (const std::string& actor : waiter.actors()) {
+      batch_.erase(wait_key(waiter.lease_key(), actor));
+    }
+  }
+}
+
+void GateRows::write_waits(const std::string& waiter_key, const record::GateWaiter& waiter) {
+  record::GateWait wait;
+  wait.set_format(kGateFormat);
+  wait.set_gate(keys_.name());
+  wait.set_waiter_key(waiter_key);
+  for (const std::string& actor : waiter.actors()) {
+    batch_.put(wait_key(waiter.lease_key(), actor), wait.SerializeAsString());
+  }
 }
 
 void GateRows::grant(std::string holder_key, record::GateHolder holder) {
   change_head();
-  holder.set_format(kFormat);
+  holder.set_format(kGateFormat);
   batch_.put(holder_key, holder.SerializeAsString());
   granted_.push_back(holder_key);
   std::string key = holder_key;
@@ -103,12 +132,27 @@ void GateRows::grant(std::string holder_key, record::GateHolder holder) {
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
+  record::GateGrant grant;
+  grant.set_end(how);
+  end(holder_key, std::move(grant), now);
+}
+
+void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by, StoreTime now) {
+  record::GateGrant grant;
+  grant.set_end(record::GateGrant::FORCED);
+  grant.set_ended_by(by.name);
+  grant.set_reason(by.reason);
+  end(holder_key, std::move(grant), now);
+}
+
+void GateRows::end(const std::string& holder_key, record::GateGrant grant, StoreTime now) {
   record::GateHead& head = change_head();
   const auto found = holders_.find(holder_key);
   HOLDFAST_CHECK(found != holders_.end(), "a hold was ended that there is not");
   const auto& [key, fence, held] = found->second;
-  record::GateGrant grant;
-  grant.set_format(kFormat);
+  const std::uint64_t number = head.grants_ended();
+  grant.set_format(kGateFormat);
+  grant.set_number(number);
   grant.set_holder(held.holder());
   grant.set_fence(fence);
   grant.set_weight(held.weight());
@@ -117,12 +161,33 @@ void GateRows::end(const std::string& holder_key, record::GateGrant::End how, St
   grant.set_asked_at_ns(held.asked_at_ns());
   grant.set_granted_at_ns(held.granted_at_ns());
   grant.set_ended_at_ns(now.time_since_epoch().count());
-  grant.set_end(how);
-  grant.set_reason(held.reason());
-  batch_.put(keys_.grant(head.grants_ended()), grant.SerializeAsString());
-  head.set_grants_ended(head.grants_ended() + 1);
+  if (grant.reason().empty()) {
+    grant.set_reason(held.reason());
+  }
+  batch_.put(keys_.grant(number), grant.SerializeAsString());
+  if (number == head.first_grant_kept()) {
+    head.set_first_grant_ended_ns(grant.ended_at_ns());
+  }
+  head.set_grants_ended(number + 1);
+  if (number + 1 > kGateGrantsKept) {
+    head.set_first_grant_kept(
+        std::max(head.first_grant_kept(), number + 1 - std::uint64_t{kGateGrantsKept}));
+  }
   batch_.erase(key);
   holders_.erase(found);
+}
+
+void GateRows::note(const ByOperator& by, std::string what, StoreTime now) {
+  record::GateHead& head = change_head();
+  record::GateOperatorChange change;
+  change.set_format(kGateFormat);
+  change.set_number(head.operator_changes());
+  change.set_at_ns(now.time_since_epoch().count());
+  change.set_by(by.name);
+  change.set_reason(by.reason);
+  change.set_what(std::move(what));
+  batch_.put(keys_.operator_change(head.operator_changes()), change.SerializeAsString());
+  head.set_operator_changes(head.operator_changes() + 1);
 }
 
 Batch GateRows::take_batch() {
@@ -132,7 +197,7 @@ Batch GateRows::take_batch() {
     } else {
       batch_.require_version(keys_.head(), head_version_);
     }
-    head_.set_format(kFormat);
+    head_.set_format(kGateFormat);
     batch_.put(keys_.head(), head_.SerializeAsString());
   }
   beyond_.clear();

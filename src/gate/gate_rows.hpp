@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gate.pb.h>
@@ -17,6 +17,13 @@
 #include "gate_keys.hpp"
 
 namespace holdfast::detail {
+
+/// The record of a gate in `entry`; `what` is for messages. Damaged, it is a `StoreCorrupt`, and of a
+/// later version a `NewerFormat`.
+template <class Record>
+[[nodiscard]] Record parse_gate_record(const Entry& entry, std::string_view what);
+
+inline constexpr std::uint32_t kGateFormat = 1;
 
 /// The rows of a gate as they were read, and what is made of them: each change is done here and
 /// written down in a batch, which is on condition that nobody else has changed the gate meanwhile.
@@ -44,6 +51,7 @@ class GateRows {
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
+  [[nodiscard]] Version head_version() const noexcept { return head_version_; }
   [[nodiscard]] bool exists() const noexcept { return head_version_ != 0 || head_changed_; }
   [[nodiscard]] const record::GateHead& head() const noexcept { return head_; }
   [[nodiscard]] const std::map<std::string, Holder>& holders() const noexcept { return holders_; }
@@ -63,6 +71,13 @@ class GateRows {
   void grant(std::string holder_key, record::GateHolder holder);
   /// Ends a hold, and keeps a record of it.
   void end(const std::string& holder_key, record::GateGrant::End how, StoreTime now);
+  struct ByOperator {
+    std::string name;
+    std::string reason;
+  };
+  void end_by_force(const std::string& holder_key, const ByOperator& by, StoreTime now);
+  /// Keeps a record of what an operator did.
+  void note(const ByOperator& by, std::string what, StoreTime now);
   /// More conditions and writes that belong to the change.
   [[nodiscard]] Batch& batch() noexcept { return batch_; }
 
@@ -72,6 +87,9 @@ class GateRows {
   void committed(Version version) noexcept;
 
  private:
+  void end(const std::string& holder_key, record::GateGrant grant, StoreTime now);
+  void write_waits(const std::string& waiter_key, const record::GateWaiter& waiter);
+
   GateKeys keys_;
   Version head_version_ = 0;
   bool head_changed_ = false;
@@ -79,7 +97,8 @@ class GateRows {
   std::map<std::string, Holder> holders_;
   std::map<std::string, Waiter> waiters_;
   bool more_waiters_ = false;
-  std::set<std::string> beyond_;      // Enqueued by the batch, behind those that are here.
+  // Enqueued by the batch, behind those that are here.
+  std::map<std::string, record::GateWaiter> beyond_;
   std::vector<std::string> granted_;  // By the batch.
   Batch batch_;
 };

@@ -21,16 +21,10 @@ std::string joined(std::initializer_list<std::string_view> parts) {
   return text;
 }
 
-struct Usage {
-  std::uint64_t weight = 0;
-  bool writer = false;
-};
-
-Usage usage_of(const GateRows& rows) noexcept {
-  Usage usage;
+GateUsage usage_of(const GateRows& rows) noexcept {
+  GateUsage usage;
   for (const auto& [key, holder] : rows.holders()) {
-    usage.weight += holder.record.weight();
-    usage.writer = usage.writer || !holder.record.shared();
+    usage.add(holder.record.weight(), holder.record.shared());
   }
   return usage;
 }
@@ -99,27 +93,15 @@ record::GateHolder holder_of(const GateRows& rows, const record::GateWaiter& wai
   holder.set_asked_at_ns(waiter.asked_at_ns());
   holder.set_granted_at_ns(now.time_since_epoch().count());
   holder.set_reason(waiter.reason());
+  if (!waiter.actors().empty()) {
+    holder.set_actor(waiter.actors(0));
+  }
   if (!is_read_write(rows.head())) {
     for (const std::uint64_t slot : free_slots(rows, waiter.weight())) {
       holder.add_slots(slot);
     }
   }
   return holder;
-}
-
-record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
-  record::GateWaiter waiter;
-  waiter.set_holder(request.holder);
-  waiter.set_lease_key(request.lease_key);
-  waiter.set_request_id(request.request_id);
-  waiter.set_owner(request.owner);
-  waiter.set_weight(request.weight);
-  waiter.set_shared(request.shared);
-  waiter.set_asked_at_ns(now.time_since_epoch().count());
-  waiter.set_deadline_ns(request.deadline.time_since_epoch().count());
-  waiter.set_reason(request.reason);
-  waiter.set_priority(request.priority);
-  return waiter;
 }
 
 void note_earlier(std::optional<StoreTime>& first, StoreTime other) {
@@ -273,18 +255,12 @@ std::uint64_t capacity_of(const record::GateHead& head) noexcept {
   return capacity - static_cast<std::uint64_t>(disabled);
 }
 
-std::optional<WhyNot> why_not(const GateRows& rows, std::uint64_t weight, bool shared,
-                              StoreTime now) {
-  const record::GateHead& head = rows.head();
+std::optional<WhyNot> why_not_beside(const GateUsage& usage, const record::GateHead& head,
+                                     std::uint64_t weight, bool shared) noexcept {
   const std::uint64_t capacity = capacity_of(head);
-  const Usage usage = usage_of(rows);
   const std::uint64_t free = capacity - std::min(capacity, usage.weight);
   WhyNot why{.kind = WhyNot::Kind::kFull, .wanted = weight, .free = free};
-  if (head.draining() || head.paused()) {
-    why.kind = head.draining() ? WhyNot::Kind::kDraining : WhyNot::Kind::kPaused;
-    return why;
-  }
-  if (is_read_write(head) && (usage.writer || (!shared && !rows.holders().empty()))) {
+  if (is_read_write(head) && (usage.writer || (!shared && usage.any))) {
     why.kind = WhyNot::Kind::kHeld;
     return why;
   }
@@ -296,12 +272,53 @@ std::optional<WhyNot> why_not(const GateRows& rows, std::uint64_t weight, bool s
   if (counts && weight > free) {
     return why;
   }
-  if (const auto allowed_at = rate_allows_at(head); allowed_at && *allowed_at > now) {
-    why.kind = WhyNot::Kind::kRate;
-    why.until = allowed_at;
+  return std::nullopt;
+}
+
+std::optional<WhyNot> why_not(const GateRows& rows, std::uint64_t weight, bool shared,
+                              StoreTime now) {
+  const record::GateHead& head = rows.head();
+  if (head.draining() || head.paused()) {
+    return WhyNot{.kind = head.draining() ? WhyNot::Kind::kDraining : WhyNot::Kind::kPaused,
+                  .wanted = weight};
+  }
+  if (auto why = why_not_beside(usage_of(rows), head, weight, shared)) {
     return why;
   }
+  if (const auto allowed_at = rate_allows_at(head); allowed_at && *allowed_at > now) {
+    return WhyNot{.kind = WhyNot::Kind::kRate, .wanted = weight, .until = allowed_at};
+  }
   return std::nullopt;
+}
+
+std::vector<WhyNot> why_they_wait(const GateRows& rows, StoreTime now) {
+  std::vector<WhyNot> reasons;
+  bool blocked = false;
+  for (const auto& [key, waiter] : rows.waiters()) {
+    const std::uint64_t weight = waiter.record.weight();
+    const auto why = why_not(rows, weight, waiter.record.shared(), now);
+    reasons.push_back(why.value_or(
+        WhyNot{.kind = blocked ? WhyNot::Kind::kBehind : WhyNot::Kind::kNext, .wanted = weight}));
+    blocked = blocked || (why && why->kind != WhyNot::Kind::kTooHeavy);
+  }
+  return reasons;
+}
+
+record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
+  record::GateWaiter waiter;
+  waiter.set_holder(request.holder);
+  waiter.set_lease_key(request.lease_key);
+  waiter.set_request_id(request.request_id);
+  waiter.set_owner(request.owner);
+  waiter.set_weight(request.weight);
+  waiter.set_shared(request.shared);
+  waiter.set_asked_at_ns(now.time_since_epoch().count());
+  waiter.set_deadline_ns(request.deadline.time_since_epoch().count());
+  waiter.set_reason(request.reason);
+  waiter.set_priority(request.priority);
+  waiter.mutable_actors()->Assign(request.actors.begin(), request.actors.end());
+  waiter.set_is_indexed(request.may_hold_others);
+  return waiter;
 }
 
 Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -472,6 +489,8 @@ std::string to_string(const WhyNot& why) {
       return "it is held, and cannot be shared with who holds it";
     case WhyNot::Kind::kBehind:
       return "others came first";
+    case WhyNot::Kind::kNext:
+      return "it fits, and will be let in as soon as someone looks";
     case WhyNot::Kind::kRate:
       return "its rate allows no more for now";
     case WhyNot::Kind::kPaused:

@@ -50,6 +50,9 @@ struct GateRequest {
   std::string owner;       ///< Of the hold's row: the session, or nobody.
   std::string request_id;  ///< Unique to the owner: asked again with the same, it is the same.
   std::string lease_key;
+  /// Who cannot go on while this waits, itself first; none: unknown.
+  std::vector<std::string> actors;
+  bool may_hold_others = false;  ///< One of them: only then can there be a deadlock.
   std::uint64_t weight = 1;
   bool shared = false;
   int priority = 0;
@@ -80,6 +83,24 @@ struct Served {
 /// The capacity that counts at present.
 [[nodiscard]] std::uint64_t capacity_of(const record::GateHead& head) noexcept;
 
+/// How much of a gate some of its holders have.
+struct GateUsage {
+  std::uint64_t weight = 0;
+  bool writer = false;
+  bool any = false;
+
+  void add(std::uint64_t more, bool shared) noexcept {
+    weight += more;
+    writer = writer || !shared;
+    any = true;
+  }
+};
+
+/// Why one that wants so much cannot be in beside them, whatever else there is to it.
+[[nodiscard]] std::optional<WhyNot> why_not_beside(const GateUsage& usage,
+                                                   const record::GateHead& head,
+                                                   std::uint64_t weight, bool shared) noexcept;
+
 /// Why one that wants so much is not let in, if nobody else waits; nothing: it may go in.
 [[nodiscard]] std::optional<WhyNot> why_not(const GateRows& rows, std::uint64_t weight, bool shared,
                                             StoreTime now);
@@ -88,6 +109,9 @@ struct Served {
 /// front and, if one of the living does not fit, dead holders.
 [[nodiscard]] Served serve(GateRows& rows, KnownLeases& leases, StoreTime now);
 
+/// Why each of the waiters that are here is not in, in their order, if the dead are gone.
+[[nodiscard]] std::vector<WhyNot> why_they_wait(const GateRows& rows, StoreTime now);
+
 struct Asked {
   enum class Outcome : std::uint8_t { kHeld, kWaits, kRefused };
   Outcome outcome = Outcome::kRefused;
@@ -95,6 +119,8 @@ struct Asked {
   std::optional<WhyNot> why;
   Served served;
 };
+/// The row of one who would wait.
+[[nodiscard]] record::GateWaiter waiter_of(const GateRequest& request, StoreTime now);
 /// Lets in, enqueues or refuses one who asks, and serves the others on the way.
 [[nodiscard]] Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request,
                         StoreTime now);

@@ -36,7 +36,8 @@ class GateRooms {
     const std::lock_guard lock(mutex_);
     const auto found = rooms_.find(name);
     if (found == rooms_.end()) {
-      auto room = std::make_shared<GateRoom>(session_, executor_, definition, name);
+      auto room =
+          std::make_shared<GateRoom>(session_, executor_, hold_counts_, definition, name);
       return rooms_.emplace(std::string(name), std::move(room)).first->second;
     }
     if (found->second->definition() != definition) {
@@ -48,6 +49,7 @@ class GateRooms {
 
  private:
   Session& session_;
+  const std::shared_ptr<HoldCounts> hold_counts_ = std::make_shared<HoldCounts>();
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<GateRoom>, std::less<>> rooms_;
   // Goes first: with it end the tasks that use the rooms.
@@ -61,12 +63,14 @@ GateRoom::Wish wish(const GateRoom& room, const AcquireOptions& options, bool sh
   GateRoom::Wish wish{.options = options,
                       .holder = std::string(options.holder),
                       .reason = std::string(options.reason),
+                      .actor = std::string(options.actor),
                       .shared = shared};
   if (wish.holder.empty()) {
     wish.holder = room.session().name();
   }
   wish.options.holder = {};
   wish.options.reason = {};
+  wish.options.actor = {};
   return wish;
 }
 
@@ -100,6 +104,7 @@ DurableHold& DurableHold::operator=(DurableHold&& other) noexcept {
     key_ = std::move(other.key_);
     fence_ = other.fence_;
     slots_ = std::move(other.slots_);
+    actor_ = other.actor_;
   }
   return *this;
 }
@@ -108,6 +113,7 @@ DurableHold::~DurableHold() { let_go(); }
 
 void DurableHold::let_go() noexcept {
   if (const auto room = std::exchange(room_, nullptr)) {
+    room->forget_hold_of(actor_);
     room->release_in_background(std::move(key_), fence_);
   }
 }
@@ -117,6 +123,7 @@ Task<bool> DurableHold::release() {
                  "a DurableHold was released that holds nothing: it was released or moved from "
                  "before");
   const bool held = co_await detail::GateRoom::release(room_, key_, fence_);
+  room_->forget_hold_of(actor_);
   room_.reset();
   co_return held;
 }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate_deadlock.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/deadlock.hpp>
+
+#include "gate_ledger.hpp"
+#include "gate_rules.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// How many in front of an actor are looked at. Those further on only matter if one of them is too
+/// big for what will ever be free, and the actor is not.
+constexpr std::size_t kWaitersAhead = 64;
+
+/// The part of the world that an actor waits for, directly or through others. An actor is known by
+/// the key of the row that says where it waits.
+class WaitingWorld {
+ public:
+  WaitingWorld(Store& store, GateRows& rows) : store_(store), rows_(rows) {}
+
+  [[nodiscard]] Task<void> explore(std::string waiter_key, record::GateWaiter waiter) {
+    now_ = co_await store_.time();
+    add_asking(waiter_key, waiter);
+    Gate& gate = gates_.emplace(rows_.keys().name(), Gate{}).first->second;
+    gate.head = rows_.head();
+    gate.waiters = shapes_of(rows_);
+    co_await add_holders(gate, rows_);
+    while (!to_visit_.empty() && actors_.size() <= kDeadlockActorsMax) {
+      const std::string name = std::move(to_visit_.front());
+      to_visit_.pop_front();
+      co_await visit(name);
+    }
+  }
+
+  /// Nothing: it ends.
+  [[nodiscard]] std::optional<std::vector<DeadlockStep>> circle() const {
+    if (actors_.size() > kDeadlockActorsMax) {
+      return std::nullopt;
+    }
+    const std::set<std::string> stuck = stuck_for_ever();
+    for (const std::string& start : asking_) {
+      if (stuck.contains(start)) {
+        if (auto found = way_back(start, stuck)) {
+          return found;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// How much of a gate someone wants, or has.
+  struct Shape {
+    std::uint64_t weight = 0;
+    bool shared = false;
+  };
+  struct GateHold {
+    std::string actor;
+    std::string name;
+    Shape shape;
+  };
+  struct Gate {
+    record::GateHead head;
+    std::vector<GateHold> holds;
+    std::map<std::string, Shape> waiters;
+  };
+  struct Actor {
+    std::string name;
+    std::optional<std::string> gate;  ///< Nothing: it does not wait.
+    std::string waiter_key;
+    Shape shape;
+  };
+
+  static std::map<std::string, Shape> shapes_of(const GateRows& rows) {
+    std::map<std::string, Shape> shapes;
+    for (const auto& [key, waiter] : rows.waiters()) {
+      shapes.emplace(key, Shape{waiter.record.weight(), waiter.record.shared()});
+    }
+    return shapes;
+  }
+
+  void add_asking(const std::string& waiter_key, const record::GateWaiter& waiter) {
+    for (const std::string& name : waiter.actors()) {
+      std::string actor = wait_key(waiter.lease_key(), name);
+      actors_.emplace(actor, Actor{waiter.holder(),
+                                   rows_.keys().name(),
+                                   waiter_key,
+                                   {waiter.weight(), waiter.shared()}});
+      asking_.push_back(std::move(actor));
+    }
+  }
+
+  Task<void> visit(std::string name) {
+    GateRows rows = co_await load_gate(store_, GateKeys(name), kWaitersAhead, Read::kApplied);
+    rows_.batch().require_version(rows.keys().head(), rows.head_version());
+    Gate& gate = gates_.at(name);
+    gate.head = rows.head();
+    gate.waiters = shapes_of(rows);
+    co_await add_holders(gate, rows);
+  }
+
+  Task<void> add_holders(Gate& gate, const GateRows& rows) {
+    for (const auto& [key, holder] : rows.holders()) {
+      const record::GateHolder& record = holder.record;
+      const bool alive = co_await is_alive(record.lease_key());
+      if (!alive || record.actor().empty()) {
+        continue;
+      }
+      std::string actor = wait_key(record.lease_key(), record.actor());
+      if (!actors_.contains(actor)) {
+        co_await add_actor(actor, record.holder());
+      }
+      gate.holds.push_back(
+          {std::move(actor), record.holder(), {record.weight(), record.shared()}});
+    }
+  }
+
+  Task<bool> is_alive(std::string lease_key) {
+    const auto known = alive_.find(lease_key);
+    if (known != alive_.end()) {
+      co_return known->second;
+    }
+    const std::optional<Entry> row = co_await store_.get(lease_key, Read::kApplied);
+    const bool alive = read_lease(lease_key, row, now_, now_).liveness == Liveness::kLive;
+    alive_.emplace(std::move(lease_key), alive);
+    co_return alive;
+  }
+
+  Task<void> add_actor(std::string key, std::string name) {
+    Actor& actor = actors_.emplace(key, Actor{}).first->second;
+    actor.name = std::move(name);
+    const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
+    if (!row) {
+      rows_.batch().require_absent(key);
+      co_return;
+    }
+    rows_.batch().require_version(key, row->version);
+    const auto wait = parse_gate_record<record::GateWait>(*row, "the wait of an actor");
+    const std::optional<Entry> waiter = co_await store_.get(wait.waiter_key(), Read::kApplied);
+    if (!waiter) {
+      co_return;
+    }
+    GateRows its_gate{GateKeys(wait.gate())};
+    its_gate.read_waiter(*waiter);
+    const record::GateWaiter& record = its_gate.waiters().begin()->second.record;
+    actor.gate = wait.gate();
+    actor.waiter_key = wait.waiter_key();
+    actor.shape = {record.weight(), record.shared()};
+    if (gates_.emplace(wait.gate(), Gate{}).second) {
+      to_visit_.push_back(wait.gate());
+    }
+  }
+
+  /// Those who cannot go in, even when all have let go who can.
+  [[nodiscard]] std::set<std::string> stuck_for_ever() const {
+    std::set<std::string> stuck;
+    for (const auto& [key, actor] : actors_) {
+      if (actor.gate) {
+        stuck.insert(key);
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = std::erase_if(stuck, [&](const std::string& key) {
+                  return can_go_in(actors_.at(key), stuck);
+                }) > 0;
+    }
+    return stuck;
+  }
+
+  [[nodiscard]] bool can_go_in(const Actor& actor, const std::set<std::string>& stuck) const {
+    const Gate& gate = gates_.at(*actor.gate);
+    GateUsage usage;
+    for (const GateHold& hold : gate.holds) {
+      if (stuck.contains(hold.actor)) {
+        usage.add(hold.shape.weight, hold.shape.shared);
+      }
+    }
+    const auto fits = [&](const Shape& shape) {
+      const auto why = why_not_beside(usage, gate.head, shape.weight, shape.shared);
+      return !why || why->kind == WhyNot::Kind::kTooHeavy;
+    };
+    for (const auto& [key, shape] : gate.waiters) {
+      if (key >= actor.waiter_key) {
+        break;
+      }
+      if (!fits(shape)) {
+        return false;
+      }
+    }
+    return fits(actor.shape);
+  }
+
+  /// The shortest circle.
+  [[nodiscard]] std::optional<std::vector<DeadlockStep>> way_back(
+      const std::string& start, const std::set<std::string>& stuck) const {
+    std::map<std::string, std::string> come_from;
+    std::deque<std::string> next{start};
+    while (!next.empty()) {
+      const std::string key = std::move(next.front());
+      next.pop_front();
+      for (const GateHold& hold : gates_.at(*actors_.at(key).gate).holds) {
+        if (!stuck.contains(hold.actor)) {
+          continue;
+        }
+        if (std::ranges::find(asking_, hold.actor) != asking_.end()) {
+          return steps(start, key, hold, come_from);
+        }
+        if (come_from.emplace(hold.actor, key).second) {
+          next.push_back(hold.actor);
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<DeadlockStep> steps(
+      const std::string& start, std::string key, const GateHold& last,
+      const std::map<std::string, std::string>& come_from) const {
+    std::vector<DeadlockStep> cycle;
+    std::string held_by = last.name;
+    for (;;) {
+      const Actor& actor = actors_.at(key);
+      cycle.insert(cycle.begin(), {actor.name, *actor.gate, std::move(held_by)});
+      if (key == start) {
+        return cycle;
+      }
+      held_by = actor.name;
+      key = come_from.at(key);
+    }
+  }
+
+  Store& store_;
+  GateRows& rows_;
+  StoreTime now_{};
+  std::vector<std::string> asking_;
+  std::map<std::string, Actor> actors_;
+  std::map<std::string, Gate> gates_;
+  std::deque<std::string> to_visit_;
+  std::map<std::string, bool> alive_;
+};
+
+}  // namespace
+
+Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
+                              record::GateWaiter waiter) {
+  WaitingWorld world(store, rows);
+  co_await world.explore(std::move(waiter_key), std::move(waiter));
+  if (auto cycle = world.circle()) {
+    throw DeadlockError(*std::move(cycle));
+  }
+}
+
+}  // namespace holdfast::detail

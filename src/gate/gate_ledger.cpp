@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate_ledger.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <holdfast/this_task.hpp>
+
+#include "session_rules.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// How many waiters are read at a time: as many as one release may let in, and some dead ones.
+constexpr std::size_t kWaitersRead = 64;
+constexpr std::size_t kHoldersRead = 1'000;
+/// Of old records of grants, so many go with one commit.
+constexpr std::uint64_t kGrantsDropped = 8;
+constexpr int kConflictsAtOnce = 3;
+constexpr Duration kBackOffMax = std::chrono::milliseconds(50);
+
+/// After a few conflicts others are let by, for longer each time; a little longer or shorter than
+/// they do themselves, by `random`.
+Duration back_off(int conflicts, std::minstd_rand& random) {
+  if (conflicts <= kConflictsAtOnce) {
+    return Duration::zero();
+  }
+  const Duration most =
+      std::min(kBackOffMax, Duration(std::chrono::microseconds(100)) *
+                                (1 << std::min(conflicts - kConflictsAtOnce, 12)));
+  return most / 2 + Duration(static_cast<Duration::rep>(random()) % (most.count() / 2 + 1));
+}
+
+/// Records of grants that ended then, or before, are dropped.
+std::int64_t too_old_ns(const record::GateHead& head, StoreTime now) {
+  const Duration kept_for =
+      head.grants_kept_ns() == 0 ? kGateGrantsKeptFor : Duration(head.grants_kept_ns());
+  return (now - kept_for).time_since_epoch().count();
+}
+
+bool has_old_grants(const record::GateHead& head, StoreTime now) {
+  return head.first_grant_kept() < head.grants_ended() &&
+         head.first_grant_ended_ns() <= too_old_ns(head, now);
+}
+
+std::minstd_rand::result_type seed_of(const Session* session, const GateKeys& keys) {
+  const std::string& text = session != nullptr ? session->id() : keys.name();
+  return static_cast<std::minstd_rand::result_type>(std::hash<std::string>{}(text));
+}
+
+}  // namespace
+
+GateLedger::GateLedger(Store& store, GateKeys keys, const Session* session)
+    : store_(store), keys_(std::move(keys)), session_(session), random_(seed_of(session, keys_)) {}
+
+void GateLedger::forget() {
+  rows_.reset();
+  leases_.forget();
+}
+
+Task<GateLedger::Changed> GateLedger::change(Plan plan) {
+  Terms terms;
+  return change(std::move(plan), std::move(terms));
+}
+
+Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
+  std::size_t waiters_max = kWaitersRead;
+  for (int conflicts = 0;;) {
+    if (session_ != nullptr) {
+      session_->check_alive();
+    }
+    // Gone if this ends in the middle: then they are read again.
+    std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
+    const bool known_before = rows && waiters_max == kWaitersRead;
+    if (!known_before) {
+      GateRows read = co_await load_gate(store_, keys_, waiters_max, Read::kApplied);
+      rows.emplace(std::move(read));
+    }
+    if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
+      co_await add_waiter(*rows, terms.waiter_key);
+    }
+    const StoreTime store_now = co_await store_.time();
+    const StoreTime now = terms.now.value_or(store_now);
+    leases_.forget_expired(now);
+    if (session_ != nullptr) {
+      leases_.learn(session_->key(), {.liveness = Liveness::kLive, .own = true});
+    }
+    Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
+    std::vector<std::string> missing = leases_.take_missing();
+    if (!missing.empty() || changed.served.needs_more_waiters) {
+      co_await read_leases(std::move(missing), terms.now, store_now);
+      waiters_max *= changed.served.needs_more_waiters ? 4 : 1;
+      continue;
+    }
+    if (!rows->changed()) {
+      if (known_before) {
+        continue;  // No commit confirms what was known, and others may have changed it.
+      }
+      rows_ = std::move(rows);
+      co_return changed;
+    }
+    if (terms.check) {
+      co_await terms.check(*rows);
+    }
+    if (has_old_grants(rows->head(), now)) {
+      co_await drop_old_grants(*rows, now);
+    }
+    Batch batch = rows->take_batch();
+    if (session_ != nullptr) {
+      batch.require_version(session_->key(), session_->version());
+    }
+    const CommitOutcome outcome = co_await store_.apply(std::move(batch));
+    if (outcome.committed() != nullptr) {
+      changed.version = outcome.committed()->version;
+      rows->committed(changed.version);
+      rows_ = std::move(rows);
+      co_return changed;
+    }
+    leases_.forget();
+    const Duration pause = back_off(++conflicts, random_);
+    if (pause > Duration::zero()) {
+      co_await this_task::sleep_for(pause);
+    }
+  }
+}
+
+Task<void> GateLedger::add_waiter(GateRows& rows, std::string key) {
+  const std::optional<Entry> waiter = co_await store_.get(key, Read::kApplied);
+  if (waiter) {
+    rows.read_waiter(*waiter);
+  }
+}
+
+Task<void> GateLedger::read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
+                                   StoreTime store_now) {
+  for (const std::string& key : keys) {
+    const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
+    leases_.learn(key, read_lease(key, row, now.value_or(store_now), store_now));
+  }
+}
+
+/// A few at a time, whenever there is a commit to go with.
+Task<void> GateLedger::drop_old_grants(GateRows& rows, StoreTime now) {
+  const record::GateHead& head = rows.head();
+  std::uint64_t first = head.first_grant_kept();
+  std::int64_t first_ended_ns = head.first_grant_ended_ns();
+  const std::uint64_t last = std::min(head.grants_ended(), first + kGrantsDropped);
+  for (; first < last; ++first) {
+    const std::string key = keys_.grant(first);
+    const std::optional<Entry> entry = co_await store_.get(key, Read::kApplied);
+    record::GateGrant grant;
+    if (entry) {
+      grant = parse_gate_record<record::GateGrant>(*entry, "the grant of a gate");
+    }
+    const bool is_of_this_change = !entry || grant.number() != first;
+    first_ended_ns =
+        is_of_this_change ? now.time_since_epoch().count() : std::int64_t{grant.ended_at_ns()};
+    if (first_ended_ns > too_old_ns(head, now)) {
+      break;
+    }
+    rows.batch().erase(key);
+  }
+  rows.change_head().set_first_grant_kept(first);
+  rows.change_head().set_first_grant_ended_ns(first_ended_ns);
+}
+
+Task<GateRows> load_gate(Store& store, GateKeys keys, std::size_t waiters_max, Read read) {
+  GateRows rows(keys);
+  // First of all: whoever changes one of the others changes this one, too.
+  const std::optional<Entry> head = co_await store.get(keys.head(), read);
+  if (head) {
+    rows.read_head(*head);
+  }
+  const std::string holders = keys.holders();
+  std::string after;
+  for (bool more = head.has_value(); more;) {
+    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = read};
+    const Page page = co_await store.scan(holders, behind);
+    for (const Entry& entry : page.entries) {
+      rows.read_holder(entry);
+    }
+    more = page.more;
+    after = page.entries.empty() ? after : page.entries.back().key;
+  }
+  if (head && rows.waiter_count() > 0 && waiters_max > 0) {
+    const ScanOptions first{.limit = waiters_max, .read = read};
+    const std::string waiters = keys.waiters();
+    const Page page = co_await store.scan(waiters, first);
+    for (const Entry& entry : page.entries) {
+      rows.read_waiter(entry);
+    }
+    rows.has_more_waiters(page.more);
+  }
+  co_return rows;
+}
+
+KnownLeases::Lease read_lease(std::string_view lease_key, const std::optional<Entry>& row,
+                              StoreTime now, StoreTime store_now) {
+  KnownLeases::Lease lease;
+  if (!row) {
+    return lease;
+  }
+  lease.version = row->version;
+  if (lease_key.starts_with(kSessionPrefix)) {
+    lease.liveness = liveness(row, store_now);
+    lease.expires_at = read_session(*row, store_now).expires;
+    return lease;
+  }
+  const auto record = parse_gate_record<record::GateLease>(*row, "the lease of a holder");
+  lease.expires_at = StoreTime(Duration(record.expires_at_ns()));
+  lease.liveness = lease.expires_at <= now ? Liveness::kExpired : Liveness::kLive;
+  return lease;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <holdfast/session.hpp>
+#include <holdfast/store.hpp>
+#include <holdfast/task.hpp>
+
+#include "gate_rows.hpp"
+#include "gate_rules.hpp"
+
+namespace holdfast::detail {
+
+/// The rows of a gate in the store, changed by one task at a time: read, changed by what a plan makes
+/// of them, and committed, as often as it takes to come before others.
+class GateLedger {
+ public:
+  /// Pure: it is called as often as it takes.
+  using Plan = std::function<Served(GateRows&, KnownLeases&, StoreTime)>;
+
+  struct Terms {
+    /// A waiter whose row has to be there, wherever it is in the queue.
+    std::string waiter_key;
+    /// By which leases are judged that were given for a time; nothing: by the store's clock, as
+    /// sessions are always.
+    std::optional<StoreTime> now;
+    /// Called with the changed rows before they are committed: may add to the batch, or throw.
+    std::function<Task<void>(GateRows&)> check;
+  };
+  struct Changed {
+    Version version = 0;  ///< 0: nothing had to be written.
+    Served served;
+  };
+
+  /// With a session all is on condition that it is not over: `SessionLost` if it is.
+  GateLedger(Store& store, GateKeys keys, const Session* session);
+
+  [[nodiscard]] Task<Changed> change(Plan plan);
+  [[nodiscard]] Task<Changed> change(Plan plan, Terms terms);
+
+  [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
+  /// As of the last commit that is known here; null: not known.
+  [[nodiscard]] const GateRows* rows() const noexcept { return rows_ ? &*rows_ : nullptr; }
+  /// The next change reads anew.
+  void forget();
+
+ private:
+  [[nodiscard]] Task<void> add_waiter(GateRows& rows, std::string key);
+  [[nodiscard]] Task<void> read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
+                                       StoreTime store_now);
+  [[nodiscard]] Task<void> drop_old_grants(GateRows& rows, StoreTime now);
+
+  Store& store_;
+  const GateKeys keys_;
+  const Session* session_;
+  std::optional<GateRows> rows_;
+  KnownLeases leases_;
+  std::minstd_rand random_;
+};
+
+/// The head of a gate and all its holders; `waiters_max` of its waiters, the first ones.
+[[nodiscard]] Task<GateRows> load_gate(Store& store, GateKeys keys, std::size_t waiters_max,
+                                       Read read);
+
+/// What the row `lease_key` says of those that hang on it. `now` is for the leases that were given
+/// for a time, `store_now` for sessions.
+[[nodiscard]] KnownLeases::Lease read_lease(std::string_view lease_key,
+                                            const std::optional<Entry>& row, StoreTime now,
+                                            StoreTime store_now);
+
+}  // namespace holdfast::detail
