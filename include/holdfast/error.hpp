@@ -20,6 +20,7 @@ enum class ErrorCode : int {
   kNoAccess = 108,
   kReentrantMutation = 109,
   kDefinitionMismatch = 110,
+  kNoSuchGate = 111,
 
   kTimedOut = 200,
   kQueueFull = 201,

@@ -49,6 +49,11 @@ class DefinitionMismatch final : public detail::ErrorOf<ErrorCode::kDefinitionMi
   using ErrorOf::ErrorOf;
 };
 
+/// There is no gate of that name in the store.
+class NoSuchGate final : public detail::ErrorOf<ErrorCode::kNoSuchGate> {
+  using ErrorOf::ErrorOf;
+};
+
 /// Why someone is not let in. It is what the rule that refuses says, not a guess.
 struct WhyNot {
   enum class Kind : std::uint8_t {

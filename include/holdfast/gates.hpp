@@ -12,8 +12,10 @@
 
 #include <holdfast/batch.hpp>
 #include <holdfast/clock.hpp>
+#include <holdfast/deadlock.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/gate.hpp>
+#include <holdfast/leased_gate.hpp>
 #include <holdfast/session.hpp>
 #include <holdfast/task.hpp>
 
@@ -95,6 +97,23 @@ class [[nodiscard]] DurableHold {
   std::uint64_t actor_ = 0;
 };
 
+/// One of several durable locks to be taken at once: made by the `request` of each of them.
+class DurableRequest {
+ public:
+  DurableRequest(std::shared_ptr<detail::GateRoom> room, std::uint64_t weight, bool shared) noexcept
+      : room_(std::move(room)), weight_(weight), shared_(shared) {}
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] const std::shared_ptr<detail::GateRoom>& room() const noexcept { return room_; }
+  [[nodiscard]] std::uint64_t weight() const noexcept { return weight_; }
+  [[nodiscard]] bool shared() const noexcept { return shared_; }
+
+ private:
+  std::shared_ptr<detail::GateRoom> room_;
+  std::uint64_t weight_;
+  bool shared_;
+};
+
 /// A mutex that survives its holder: known to all processes of a store by its name.
 ///
 /// ```
@@ -109,11 +128,18 @@ class DurableMutex {
   explicit DurableMutex(std::shared_ptr<detail::GateRoom> room) noexcept : room_(std::move(room)) {}
 
   /// Throws `TimedOut`, `QueueFull`, `Unsatisfiable`, `DefinitionMismatch`, `SessionLost`, and what
-  /// stores throw. A task that is stopped meanwhile (`Cancelled`) has left the queue, and a grant
-  /// that was on its way goes to the next.
+  /// stores throw; `DeadlockError`, if whoever holds it waits for something that this task holds,
+  /// in whatever process; `Dropped`, if an operator took it away before it was seen here. A task
+  /// that is stopped meanwhile (`Cancelled`) has left the queue, and a grant that was on its way
+  /// goes to the next.
   [[nodiscard]] Task<DurableHold> acquire(const AcquireOptions& options = {});
   /// Nothing: it would have to wait.
   [[nodiscard]] Task<std::optional<DurableHold>> try_acquire(const AcquireOptions& options = {});
+
+  /// For `acquire_all`.
+  [[nodiscard]] DurableRequest request() const { return {room_, 1, false}; }
+  /// The same lock for holders that are no sessions.
+  [[nodiscard]] LeasedGate leased() const;
 
  private:
   std::shared_ptr<detail::GateRoom> room_;
@@ -127,6 +153,11 @@ class DurableSemaphore {
 
   [[nodiscard]] Task<DurableHold> acquire(const AcquireOptions& options = {});
   [[nodiscard]] Task<std::optional<DurableHold>> try_acquire(const AcquireOptions& options = {});
+
+  [[nodiscard]] DurableRequest request(std::uint64_t weight = 1) const {
+    return {room_, weight, false};
+  }
+  [[nodiscard]] LeasedGate leased() const;
 
  private:
   std::shared_ptr<detail::GateRoom> room_;
@@ -144,9 +175,29 @@ class DurableSharedMutex {
   [[nodiscard]] Task<std::optional<DurableHold>> try_acquire_shared(
       const AcquireOptions& options = {});
 
+  [[nodiscard]] DurableRequest request() const { return {room_, 1, false}; }
+  [[nodiscard]] DurableRequest shared_request() const { return {room_, 1, true}; }
+  [[nodiscard]] LeasedGate leased() const;
+
  private:
   std::shared_ptr<detail::GateRoom> room_;
 };
+
+/// Takes several durable locks, all or nothing: a time-out, which is for all of them together, a
+/// stop or a failure gives back what was taken so far. Everyone takes them in the order of their
+/// names, so that no two calls can wait for each other. The holds come in the order of the
+/// requests; the same lock twice is an `InvalidArgument`. The `weight` of the options does not
+/// count.
+///
+/// ```
+/// std::vector<DurableRequest> both{from.request(), to.request()};
+/// std::vector<DurableHold> holds = co_await acquire_all(std::move(both), {.timeout = 1min});
+/// ```
+[[nodiscard]] Task<std::vector<DurableHold>> acquire_all(std::vector<DurableRequest> requests,
+                                                         const AcquireOptions& options = {});
+/// Nothing: it would have to wait for one of them.
+[[nodiscard]] Task<std::optional<std::vector<DurableHold>>> try_acquire_all(
+    std::vector<DurableRequest> requests, const AcquireOptions& options = {});
 
 /// The durable locks of a store, as one session uses them.
 ///
@@ -178,47 +229,5 @@ class Gates {
  private:
   std::shared_ptr<detail::GateRooms> rooms_;
 };
-
-/// Who holds a gate.
-struct GateHolderInfo {
-  std::string holder;
-  std::uint64_t fence = 0;
-  std::uint64_t weight = 1;
-  bool shared = false;
-  std::vector<std::uint64_t> slots;
-  StoreTime asked_at{};
-  StoreTime granted_at{};
-  std::string reason;
-  std::optional<StoreTime> expires_at;  ///< Nothing: its session is over.
-};
-
-/// Who waits at one.
-struct GateWaiterInfo {
-  std::string holder;
-  std::uint64_t weight = 1;
-  bool shared = false;
-  int priority = 0;
-  StoreTime asked_at{};
-  std::string reason;
-};
-
-struct GateInfo {
-  std::string name;
-  GateDefinition definition;
-  std::uint64_t capacity = 0;  ///< At present.
-  bool paused = false;
-  bool draining = false;
-  std::vector<GateHolderInfo> holders;
-  std::vector<GateWaiterInfo> waiters;  ///< The first ones, in the order in which they are served.
-  std::uint64_t waiter_count = 0;
-};
-
-/// A gate as it is; nothing if it was never used. Changes nothing.
-[[nodiscard]] Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
-                                                         std::size_t waiters_max = 100);
-
-/// The names of all gates that were ever used, sorted. One short read for each, however many hold
-/// it or wait there. Throws `StoreCorrupt` if a key cannot be read.
-[[nodiscard]] Task<std::vector<std::string>> list_gates(Store& store);
 
 }  // namespace holdfast

@@ -24,6 +24,7 @@
 
 #include <fmt/core.h>
 #include <holdfast/executor.hpp>
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 #include <holdfast/open_store.hpp>
 #include <holdfast/session.hpp>

@@ -121,8 +121,7 @@ class WaitingWorld {
       if (!actors_.contains(actor)) {
         co_await add_actor(actor, record.holder());
       }
-      gate.holds.push_back(
-          {std::move(actor), record.holder(), {record.weight(), record.shared()}});
+      gate.holds.push_back({std::move(actor), record.holder(), {record.weight(), record.shared()}});
     }
   }
 

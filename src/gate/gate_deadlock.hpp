@@ -15,12 +15,13 @@ namespace holdfast::detail {
 inline constexpr std::size_t kDeadlockActorsMax = 1'000;
 
 /// Throws `DeadlockError` if `waiter`, who is about to wait at `rows`, would wait for one who waits
-/// for it: then nobody of them could ever go on. Otherwise it adds to the batch of `rows` what has to
-/// be so still when that is committed, so that of two who close a circle at once one will see it.
+/// for it: then nobody of them could ever go on. Otherwise it adds to the batch of `rows` what has
+/// to be so still when that is committed, so that of two who close a circle at once one will see
+/// it.
 ///
-/// Reckons with capacities, weights and readers, and passes over the dead. Holders who are not known
-/// as actors never wait.
-[[nodiscard]] Task<void> check_for_deadlock(Store& store, GateRows& rows,
-                                            std::string waiter_key, record::GateWaiter waiter);
+/// Reckons with capacities, weights and readers, and passes over the dead. Holders who are not
+/// known as actors never wait.
+[[nodiscard]] Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
+                                            record::GateWaiter waiter);
 
 }  // namespace holdfast::detail

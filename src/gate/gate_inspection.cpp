@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <holdfast/gates.hpp>
+#include <holdfast/gate_inspection.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "gate_inspection.hpp"
 #include "gate_keys.hpp"
+#include "gate_ledger.hpp"
 #include "gate_rows.hpp"
 #include "gate_rules.hpp"
-#include "session_rules.hpp"
 #include "store/key_part.hpp"
 #include "store/printable.hpp"
 
@@ -17,11 +19,96 @@ namespace {
 
 constexpr char kBehindSlash = '/' + 1;
 
-StoreTime store_time(std::int64_t ns) { return StoreTime(Duration(ns)); }
+using detail::store_time;
 
-GateHolderInfo info_of(const detail::GateRows::Holder& holder) {
+GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
+  GateWaiterInfo info;
+  info.holder = waiter.record.holder();
+  info.weight = waiter.record.weight();
+  info.shared = waiter.record.shared();
+  info.priority = waiter.record.priority();
+  info.asked_at = store_time(waiter.record.asked_at_ns());
+  if (waiter.record.deadline_ns() != 0) {
+    info.deadline = store_time(waiter.record.deadline_ns());
+  }
+  info.reason = waiter.record.reason();
+  return info;
+}
+
+GateGrantInfo info_of(const record::GateGrant& grant) {
+  GateGrantInfo info;
+  info.number = grant.number();
+  info.holder = grant.holder();
+  info.fence = grant.fence();
+  info.weight = grant.weight();
+  info.shared = grant.shared();
+  info.slots.assign(grant.slots().begin(), grant.slots().end());
+  info.asked_at = store_time(grant.asked_at_ns());
+  info.granted_at = store_time(grant.granted_at_ns());
+  info.ended_at = store_time(grant.ended_at_ns());
+  if (record::GateGrant::End_IsValid(grant.end())) {
+    info.end = static_cast<GateGrantInfo::End>(grant.end());
+  }
+  info.reason = grant.reason();
+  info.ended_by = grant.ended_by();
+  return info;
+}
+
+Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
+                                      std::size_t waiters_max) {
+  const detail::GateRows rows =
+      co_await detail::load_gate(store, keys, waiters_max, Read::kDurable);
+  if (!rows.exists()) {
+    co_return std::nullopt;
+  }
+  const record::GateHead& head = rows.head();
+  GateInfo info;
+  info.name = keys.name();
+  info.definition = detail::definition_of(head);
+  info.capacity = detail::capacity_of(head);
+  info.paused = head.paused();
+  info.draining = head.draining();
+  info.disabled_slots.assign(head.disabled_slots().begin(), head.disabled_slots().end());
+  info.grants_kept_for = detail::grants_kept_for(head);
+  info.waiter_count = rows.waiter_count();
+  const StoreTime now = co_await store.time();
+  for (const auto& [key, holder] : rows.holders()) {
+    GateHolderInfo& one = info.holders.emplace_back(detail::info_of(holder));
+    const std::string& lease_key = holder.record.lease_key();
+    const std::optional<Entry> lease = co_await store.get(lease_key);
+    if (lease) {
+      one.expires_at = detail::read_lease(lease_key, lease, now, now).expires_at;
+    }
+  }
+  const std::vector<WhyNot> reasons = detail::why_they_wait(rows, now);
+  for (const auto& [key, waiter] : rows.waiters()) {
+    GateWaiterInfo& one = info.waiters.emplace_back(info_of(waiter));
+    one.why = reasons[info.waiters.size() - 1];
+  }
+  co_return info;
+}
+
+Task<std::vector<GateGrantInfo>> history_of(Store& store, detail::GateKeys keys) {
+  std::vector<GateGrantInfo> grants;
+  const std::string prefix = keys.grants();
+  const ScanOptions all{.limit = kGateGrantsKept};
+  const Page page = co_await store.scan(prefix, all);
+  for (const Entry& entry : page.entries) {
+    grants.push_back(
+        info_of(detail::parse_gate_record<record::GateGrant>(entry, "the grant of a gate")));
+  }
+  std::ranges::sort(grants, std::greater{}, &GateGrantInfo::number);
+  co_return grants;
+}
+
+}  // namespace
+
+namespace detail {
+
+GateHolderInfo info_of(const GateRows::Holder& holder) {
   GateHolderInfo info;
   info.holder = holder.record.holder();
+  info.key = holder.key;
   info.fence = holder.fence;
   info.weight = holder.record.weight();
   info.shared = holder.record.shared();
@@ -32,65 +119,31 @@ GateHolderInfo info_of(const detail::GateRows::Holder& holder) {
   return info;
 }
 
-GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
-  GateWaiterInfo info;
-  info.holder = waiter.record.holder();
-  info.weight = waiter.record.weight();
-  info.shared = waiter.record.shared();
-  info.priority = waiter.record.priority();
-  info.asked_at = store_time(waiter.record.asked_at_ns());
-  info.reason = waiter.record.reason();
-  return info;
-}
-
-Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
-                                      std::size_t waiters_max) {
-  const std::optional<Entry> head = co_await store.get(keys.head());
-  if (!head) {
-    co_return std::nullopt;
-  }
-  detail::GateRows rows(keys);
-  rows.read_head(*head);
-  GateInfo info;
-  info.name = keys.name();
-  info.definition = detail::definition_of(rows.head());
-  info.capacity = detail::capacity_of(rows.head());
-  info.paused = rows.head().paused();
-  info.draining = rows.head().draining();
-  info.waiter_count = rows.waiter_count();
-  const StoreTime now = co_await store.time();
-  const std::string holders = keys.holders();
-  std::string after;
-  for (bool more = true; more;) {
-    const ScanOptions behind{.after = after};
-    const Page held = co_await store.scan(holders, behind);
-    for (const Entry& entry : held.entries) {
-      rows.read_holder(entry);
-      const detail::GateRows::Holder& holder = rows.holders().at(entry.key);
-      GateHolderInfo& one = info.holders.emplace_back(info_of(holder));
-      const std::optional<Entry> lease = co_await store.get(holder.record.lease_key());
-      if (lease) {
-        one.expires_at = detail::read_session(*lease, now).expires;
-      }
-      after = entry.key;
-    }
-    more = held.more;
-  }
-  const ScanOptions first{.limit = waiters_max};
-  const std::string waiters = keys.waiters();
-  const Page waiting = co_await store.scan(waiters, first);
-  for (const Entry& entry : waiting.entries) {
-    rows.read_waiter(entry);
-    info.waiters.push_back(info_of(rows.waiters().at(entry.key)));
-  }
-  co_return info;
-}
-
-}  // namespace
+}  // namespace detail
 
 Task<std::optional<GateInfo>> inspect_gate(Store& store, std::string_view name,
                                            std::size_t waiters_max) {
   return inspect(store, detail::GateKeys(name), waiters_max);
+}
+
+Task<std::vector<GateGrantInfo>> gate_history(Store& store, std::string_view name) {
+  return history_of(store, detail::GateKeys(name));
+}
+
+std::string_view to_string(GateGrantInfo::End end) noexcept {
+  switch (end) {
+    case GateGrantInfo::End::kReleased:
+      return "released";
+    case GateGrantInfo::End::kExpired:
+      return "expired";
+    case GateGrantInfo::End::kAbandoned:
+      return "abandoned";
+    case GateGrantInfo::End::kForced:
+      return "forced";
+    case GateGrantInfo::End::kUnknown:
+      break;
+  }
+  return "unknown";
 }
 
 Task<std::vector<std::string>> list_gates(Store& store) {

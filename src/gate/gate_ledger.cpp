@@ -35,9 +35,7 @@ Duration back_off(int conflicts, std::minstd_rand& random) {
 
 /// Records of grants that ended then, or before, are dropped.
 std::int64_t too_old_ns(const record::GateHead& head, StoreTime now) {
-  const Duration kept_for =
-      head.grants_kept_ns() == 0 ? kGateGrantsKeptFor : Duration(head.grants_kept_ns());
-  return (now - kept_for).time_since_epoch().count();
+  return (now - grants_kept_for(head)).time_since_epoch().count();
 }
 
 bool has_old_grants(const record::GateHead& head, StoreTime now) {
@@ -70,6 +68,9 @@ Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
   for (int conflicts = 0;;) {
     if (session_ != nullptr) {
       session_->check_alive();
+    }
+    if (terms.prepare) {
+      co_await terms.prepare(terms.waiter_key);
     }
     // Gone if this ends in the middle: then they are read again.
     std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
@@ -209,7 +210,7 @@ KnownLeases::Lease read_lease(std::string_view lease_key, const std::optional<En
     return lease;
   }
   const auto record = parse_gate_record<record::GateLease>(*row, "the lease of a holder");
-  lease.expires_at = StoreTime(Duration(record.expires_at_ns()));
+  lease.expires_at = store_time(record.expires_at_ns());
   lease.liveness = lease.expires_at <= now ? Liveness::kExpired : Liveness::kLive;
   return lease;
 }

@@ -17,8 +17,8 @@
 
 namespace holdfast::detail {
 
-/// The rows of a gate in the store, changed by one task at a time: read, changed by what a plan makes
-/// of them, and committed, as often as it takes to come before others.
+/// The rows of a gate in the store, changed by one task at a time: read, changed by what a plan
+/// makes of them, and committed, as often as it takes to come before others.
 class GateLedger {
  public:
   /// Pure: it is called as often as it takes.
@@ -27,6 +27,9 @@ class GateLedger {
   struct Terms {
     /// A waiter whose row has to be there, wherever it is in the queue.
     std::string waiter_key;
+    /// Called before each try, to read what the plan has to know besides the rows; it may change
+    /// the waiter's key.
+    std::function<Task<void>(std::string& waiter_key)> prepare;
     /// By which leases are judged that were given for a time; nothing: by the store's clock, as
     /// sessions are always.
     std::optional<StoreTime> now;

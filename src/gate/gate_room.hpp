@@ -53,6 +53,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] const std::string& name() const noexcept { return keys().name(); }
   [[nodiscard]] const GateDefinition& definition() const noexcept { return definition_; }
   [[nodiscard]] Session& session() const noexcept { return session_; }
+  [[nodiscard]] LeasedGate leased() const { return {store_, name(), definition_}; }
 
   /// Blocks until what was left or let go of in the background is so in the store, too. The
   /// executor has threads of its own.

@@ -53,13 +53,13 @@ void GateRows::read_head(const Entry& entry) {
 
 void GateRows::read_holder(const Entry& entry) {
   holders_.insert_or_assign(
-      entry.key,
-      Holder{entry.key, entry.version, parse_gate_record<record::GateHolder>(entry, "the holder of a gate")});
+      entry.key, Holder{entry.key, entry.version,
+                        parse_gate_record<record::GateHolder>(entry, "the holder of a gate")});
 }
 
 void GateRows::read_waiter(const Entry& entry) {
-  waiters_.insert_or_assign(
-      entry.key, Waiter{entry.key, parse_gate_record<record::GateWaiter>(entry, "the waiter at a gate")});
+  waiters_.insert_or_assign(entry.key, Waiter{entry.key, parse_gate_record<record::GateWaiter>(
+                                                             entry, "the waiter at a gate")});
 }
 
 std::string GateRows::last_waiter_key() const {

@@ -18,8 +18,8 @@
 
 namespace holdfast::detail {
 
-/// The record of a gate in `entry`; `what` is for messages. Damaged, it is a `StoreCorrupt`, and of a
-/// later version a `NewerFormat`.
+/// The record of a gate in `entry`; `what` is for messages. Damaged, it is a `StoreCorrupt`, and of
+/// a later version a `NewerFormat`.
 template <class Record>
 [[nodiscard]] Record parse_gate_record(const Entry& entry, std::string_view what);
 

@@ -33,8 +33,6 @@ bool is_read_write(const record::GateHead& head) noexcept {
   return head.definition().kind() == record::GateDefinition::READ_WRITE;
 }
 
-StoreTime store_time(std::int64_t ns) { return StoreTime(Duration(ns)); }
-
 /// How far apart grants are at the gate's rate; zero: it has none.
 Duration interval_of(const record::GateHead& head) noexcept {
   const auto& definition = head.definition();
@@ -245,6 +243,10 @@ void KnownLeases::forget_expired(StoreTime now) {
     const Lease& lease = known.second;
     return lease.liveness == Liveness::kLive && !lease.own && lease.expires_at <= now;
   });
+}
+
+Duration grants_kept_for(const record::GateHead& head) noexcept {
+  return head.grants_kept_ns() == 0 ? kGateGrantsKeptFor : Duration(head.grants_kept_ns());
 }
 
 std::uint64_t capacity_of(const record::GateHead& head) noexcept {

@@ -80,6 +80,13 @@ struct Served {
   bool needs_more_waiters = false;
 };
 
+[[nodiscard]] inline StoreTime store_time(std::int64_t ns) noexcept {
+  return StoreTime(Duration(ns));
+}
+
+/// How long records of ended holds are kept.
+[[nodiscard]] Duration grants_kept_for(const record::GateHead& head) noexcept;
+
 /// The capacity that counts at present.
 [[nodiscard]] std::uint64_t capacity_of(const record::GateHead& head) noexcept;
 

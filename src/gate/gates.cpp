@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <holdfast/gates.hpp>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
+#include <holdfast/this_task.hpp>
 
 #include "gate_room.hpp"
 
@@ -36,8 +39,7 @@ class GateRooms {
     const std::lock_guard lock(mutex_);
     const auto found = rooms_.find(name);
     if (found == rooms_.end()) {
-      auto room =
-          std::make_shared<GateRoom>(session_, executor_, hold_counts_, definition, name);
+      auto room = std::make_shared<GateRoom>(session_, executor_, hold_counts_, definition, name);
       return rooms_.emplace(std::string(name), std::move(room)).first->second;
     }
     if (found->second->definition() != definition) {
@@ -91,6 +93,78 @@ Task<std::optional<DurableHold>> try_to_go_in(const std::shared_ptr<GateRoom>& r
                                               AcquireOptions options, bool shared) {
   options.timeout = Duration::zero();
   return GateRoom::acquire(room, wish(*room, options, shared));
+}
+
+/// Options with the texts that they point to.
+struct OwnedOptions {
+  explicit OwnedOptions(const AcquireOptions& given)
+      : options(given), holder(given.holder), reason(given.reason), actor(given.actor) {}
+
+  [[nodiscard]] AcquireOptions with(std::uint64_t weight, TimePoint give_up_at) const {
+    AcquireOptions with = options;
+    with.holder = holder;
+    with.reason = reason;
+    with.actor = actor;
+    with.weight = weight;
+    if (options.timeout) {
+      with.timeout = std::max(give_up_at - this_task::clock().now(), Duration::zero());
+    }
+    return with;
+  }
+
+  AcquireOptions options;
+  std::string holder;
+  std::string reason;
+  std::string actor;
+};
+
+/// The indices of the requests, in the order in which all take them.
+std::vector<std::size_t> order_of(const std::vector<DurableRequest>& requests) {
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto name_of = [&](std::size_t i) -> const std::string& { return requests[i].name(); };
+  std::ranges::sort(order, {}, name_of);
+  const auto twice = std::ranges::adjacent_find(order, {}, name_of);
+  if (twice != order.end()) {
+    throw InvalidArgument("'" + name_of(*twice) +
+                          "' is there twice among the locks to take at once");
+  }
+  return order;
+}
+
+Task<std::optional<std::vector<DurableHold>>> take_all(std::vector<DurableRequest> requests,
+                                                       OwnedOptions options) {
+  const std::vector<std::size_t> order = order_of(requests);
+  const TimePoint give_up_at = options.options.timeout
+                                   ? this_task::clock().now() + *options.options.timeout
+                                   : TimePoint::max();
+  std::vector<DurableHold> holds(requests.size());
+  for (const std::size_t i : order) {
+    const DurableRequest& request = requests[i];
+    const AcquireOptions one = options.with(request.weight(), give_up_at);
+    std::optional<DurableHold> hold =
+        co_await GateRoom::acquire(request.room(), wish(*request.room(), one, request.shared()));
+    if (!hold) {
+      for (DurableHold& taken : holds) {
+        if (taken) {
+          static_cast<void>(co_await taken.release());
+        }
+      }
+      co_return std::nullopt;
+    }
+    holds[i] = *std::move(hold);
+  }
+  co_return holds;
+}
+
+Task<std::vector<DurableHold>> wait_for_all(std::vector<DurableRequest> requests,
+                                            OwnedOptions options) {
+  std::optional<std::vector<DurableHold>> holds =
+      co_await take_all(std::move(requests), std::move(options));
+  if (!holds) {
+    throw TimedOut("not all of the locks are free, and there is no time left to wait");
+  }
+  co_return *std::move(holds);
 }
 
 }  // namespace
@@ -159,6 +233,24 @@ Task<std::optional<DurableHold>> DurableSharedMutex::try_acquire(const AcquireOp
 Task<std::optional<DurableHold>> DurableSharedMutex::try_acquire_shared(
     const AcquireOptions& options) {
   return detail::try_to_go_in(room_, options, true);
+}
+
+LeasedGate DurableMutex::leased() const { return room_->leased(); }
+LeasedGate DurableSemaphore::leased() const { return room_->leased(); }
+LeasedGate DurableSharedMutex::leased() const { return room_->leased(); }
+
+const std::string& DurableRequest::name() const noexcept { return room_->name(); }
+
+Task<std::vector<DurableHold>> acquire_all(std::vector<DurableRequest> requests,
+                                           const AcquireOptions& options) {
+  return detail::wait_for_all(std::move(requests), detail::OwnedOptions(options));
+}
+
+Task<std::optional<std::vector<DurableHold>>> try_acquire_all(std::vector<DurableRequest> requests,
+                                                              const AcquireOptions& options) {
+  detail::OwnedOptions at_once(options);
+  at_once.options.timeout = Duration::zero();
+  return detail::take_all(std::move(requests), std::move(at_once));
 }
 
 Gates::Gates(Session& session, Executor* executor)

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <holdfast/gate_inspection.hpp>
+
+#include "gate_rows.hpp"
+
+namespace holdfast::detail {
+
+/// All that the row says; not until when it lives.
+[[nodiscard]] GateHolderInfo info_of(const GateRows::Holder& holder);
+
+}  // namespace holdfast::detail
