@@ -78,6 +78,10 @@ std::string from_to(std::string what, std::uint64_t from, std::uint64_t to) {
   return what.append(" ").append(std::to_string(from)).append(" -> ").append(std::to_string(to));
 }
 
+std::uint64_t seconds_of(Duration time) {
+  return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count());
+}
+
 /// Opens or closes it.
 std::optional<std::string> set_flow(GateRows& rows, bool paused, bool draining, const char* what) {
   if (rows.head().paused() == paused && rows.head().draining() == draining) {
@@ -163,14 +167,12 @@ Task<void> GateControl::keep_grants_for(std::string_view gate, std::optional<Dur
   }
   Edit edit = [time](GateRows& rows, StoreTime) -> std::optional<std::string> {
     const Duration before = detail::grants_kept_for(rows.head());
-    rows.change_head().set_grants_kept_ns(time ? time->count() : 0);
-    const Duration after = detail::grants_kept_for(rows.head());
-    const auto seconds = [](Duration of) {
-      return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(of).count());
-    };
-    return before == after ? std::nullopt
-                           : std::optional(from_to("history kept for seconds", seconds(before),
-                                                   seconds(after)));
+    const Duration after = time.value_or(kGateGrantsKeptFor);
+    if (before == after) {
+      return std::nullopt;
+    }
+    rows.change_head().set_grants_kept_ns(after.count());
+    return from_to("history kept for seconds", seconds_of(before), seconds_of(after));
   };
   return edit_gate(store_, detail::GateKeys(gate), checked(note), std::move(edit));
 }

@@ -84,7 +84,9 @@ Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
     }
     const StoreTime store_now = co_await store_.time();
     const StoreTime now = terms.now.value_or(store_now);
-    leases_.forget_expired(now);
+    if (!terms.now) {
+      leases_.forget_expired(now);
+    }
     if (session_ != nullptr) {
       leases_.learn(session_->key(), {.liveness = Liveness::kLive, .own = true});
     }
