@@ -93,6 +93,12 @@ class Root {
     root.coroutine_.promise().set_root(context);
     context.schedule(root.coroutine_);
   }
+  /// In this thread, until it waits for something.
+  static void start_here(Root root, TaskContext& context) noexcept {
+    root.coroutine_.promise().set_root(context);
+    Work& work = context.work_to_resume(root.coroutine_);
+    work.run(work);
+  }
 
  private:
   explicit Root(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
@@ -213,6 +219,21 @@ Spawned<T> spawn(Executor& executor, Task<T> task, const SpawnOptions& options =
   detail::Root::start(root, state->context());
   return Spawned<T>(std::move(state));
 }
+
+namespace detail {
+
+/// The same, but it runs in this thread until it waits for something, and on `executor` only then:
+/// for what hardly ever has to wait, and would otherwise cost a change of threads.
+template <typename T>
+Spawned<T> spawn_here(Executor& executor, Task<T> task) {
+  auto state = std::make_shared<SpawnStateOf<T>>(executor, std::string());
+  auto root = run_root<T>(state, std::move(task));
+  state->context().join_executor(state, {});
+  Root::start_here(root, state->context());
+  return Spawned<T>(std::move(state));
+}
+
+}  // namespace detail
 
 /// Runs `task` on `executor` and blocks this thread until its end. An executor that is driven by
 /// hand is driven here. Inside a task it throws `WrongContext`.

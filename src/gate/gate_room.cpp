@@ -253,14 +253,19 @@ void GateRoom::welcome(const Changed& changed, bool handed_over) {
 // --- In the background ---------------------------------------------------------------------------
 
 void GateRoom::run_in_background(Task<void> task) {
+  Task<void> quiet = quietly(shared_from_this(), std::move(task));
   const std::lock_guard lock(background_mutex_);
+  if (!closed_) {
+    keep_until_ended(spawn(executor_, std::move(quiet)));
+  }
+}
+
+void GateRoom::keep_until_ended(Spawned<void> running) {
   if (background_.size() >= prune_at_) {
     background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
     prune_at_ = 2 * background_.size() + kPruneMin;
   }
-  if (!closed_) {
-    background_.push_back(spawn(executor_, quietly(shared_from_this(), std::move(task))));
-  }
+  background_.push_back(std::move(running));
 }
 
 void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
@@ -272,7 +277,20 @@ void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
   };
   ++duties_;
   auto counted = std::shared_ptr<GateRoom>(this, done);
-  run_in_background(insist(std::move(counted), std::move(duty)));
+  Task<void> quiet =
+      quietly(shared_from_this(), insist(std::move(counted), std::move(duty)));
+  {
+    const std::lock_guard lock(background_mutex_);
+    if (closed_) {
+      return;
+    }
+  }
+  // Begun at once, as it mostly need not wait: the next one in line is then let in by this thread.
+  Spawned<void> running = spawn_here(executor_, std::move(quiet));
+  if (!running.ended()) {
+    const std::lock_guard lock(background_mutex_);
+    keep_until_ended(std::move(running));
+  }
 }
 
 /// A row that is left behind would be in the way of others for as long as the session lives.

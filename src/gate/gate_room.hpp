@@ -98,6 +98,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
   void run_in_background(Task<void> task);
+  void keep_until_ended(Spawned<void> running);
   /// For what others wait for.
   void run_as_duty(std::function<Task<void>()> duty);
   static Task<void> insist(std::shared_ptr<GateRoom> counted, std::function<Task<void>()> duty);
