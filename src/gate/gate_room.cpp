@@ -29,6 +29,12 @@ std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& hol
   return {slots.begin(), slots.end()};
 }
 
+[[noreturn]] void throw_queue_full(const std::string& gate, const WhyNot& why) {
+  std::string text("'");
+  text.append(gate).append("': ").append(to_string(why));
+  throw QueueFull(text.append(", and no more may wait there"));
+}
+
 }  // namespace
 
 /// Takes a request back if the task that made it does not come to its end.
@@ -69,6 +75,29 @@ GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCou
 
 // --- Asking --------------------------------------------------------------------------------------
 
+GateRequest GateRoom::request_for(const Wish& wish, std::span<const std::uint64_t> actors) const {
+  const AcquireOptions& options = wish.options;
+  GateRequest request;
+  request.holder = wish.holder;
+  request.owner = session_.id();
+  request.lease_key = session_.key();
+  request.weight = options.weight;
+  request.shared = wish.shared;
+  request.priority = options.priority;
+  request.reason = wish.reason;
+  request.queue_max = options.timeout == Duration::zero() ? 0 : options.queue_max;
+  if (!wish.actor.empty()) {
+    request.actors.push_back("@" + wish.actor);
+    request.may_hold_others = true;
+    return request;
+  }
+  for (const std::uint64_t actor : actors) {
+    request.actors.push_back(std::to_string(actor));
+  }
+  request.may_hold_others = hold_counts_->any_of(actors);
+  return request;
+}
+
 Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> room, Wish wish) {
   const AcquireOptions& options = wish.options;
   if (options.timeout && *options.timeout < Duration::zero()) {
@@ -77,26 +106,8 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const bool only_at_once = options.timeout == Duration::zero();
   const TimePoint give_up_at =
       options.timeout ? this_task::clock().now() + *options.timeout : TimePoint::max();
-
-  GateRequest request;
-  request.holder = wish.holder;
-  request.owner = room->session_.id();
-  request.lease_key = room->session_.key();
-  request.weight = options.weight;
-  request.shared = wish.shared;
-  request.priority = options.priority;
-  request.reason = wish.reason;
-  request.queue_max = only_at_once ? 0 : options.queue_max;
   const std::vector<std::uint64_t> actors = current_actors();
-  if (!wish.actor.empty()) {
-    request.actors.push_back("@" + wish.actor);
-    request.may_hold_others = true;
-  } else {
-    for (const std::uint64_t actor : actors) {
-      request.actors.push_back(std::to_string(actor));
-    }
-    request.may_hold_others = room->hold_counts_->any_of(actors);
-  }
+  GateRequest request = room->request_for(wish, actors);
 
   Asked asked;
   const auto arrival = std::make_shared<Arrival>();
@@ -142,9 +153,7 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
     if (only_at_once || options.queue_max == 0) {
       co_return std::nullopt;
     }
-    std::string text("'");
-    text.append(room->name()).append("': ").append(to_string(*asked.why));
-    throw QueueFull(text.append(", and no more may wait there"));
+    throw_queue_full(room->name(), *asked.why);
   }
   if (asked.outcome == Asked::Outcome::kWaits) {
     room->attend();
@@ -277,8 +286,7 @@ void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
   };
   ++duties_;
   auto counted = std::shared_ptr<GateRoom>(this, done);
-  Task<void> quiet =
-      quietly(shared_from_this(), insist(std::move(counted), std::move(duty)));
+  Task<void> quiet = quietly(shared_from_this(), insist(std::move(counted), std::move(duty)));
   {
     const std::lock_guard lock(background_mutex_);
     if (closed_) {

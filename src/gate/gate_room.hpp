@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   void welcome(const Changed& changed, bool handed_over);
   void plan_to_look_at(StoreTime at);
 
+  [[nodiscard]] GateRequest request_for(const Wish& wish,
+                                        std::span<const std::uint64_t> actors) const;
   [[nodiscard]] Task<void> check_wait(GateRows& rows, const Asked& asked,
                                       record::GateWaiter waiter);
 
