@@ -43,8 +43,8 @@ struct Pipe {
   int write_end;
 };
 
-/// Signals there are as they are for a program that a shell starts, whatever is done with them here.
-/// In a group of its own, as a Ctrl-C is for this process, which then ends that one.
+/// Signals there are as they are for a program that a shell starts, whatever is done with them
+/// here. In a group of its own, as a Ctrl-C is for this process, which then ends that one.
 class Attributes {
  public:
   Attributes() {

@@ -36,8 +36,7 @@ constexpr std::array kScenarios{
 
 std::span<const Scenario> scenarios() noexcept { return kScenarios; }
 
-std::optional<int> play_part([[maybe_unused]] int argc,
-                             [[maybe_unused]] const char* const* argv) {
+std::optional<int> play_part([[maybe_unused]] int argc, [[maybe_unused]] const char* const* argv) {
 #if HOLDFAST_HAS_TAKEOVER
   if (argc == 4 && argv[1] == kTakeoverPart) {
     return play_takeover_part(argv[2], argv[3]);

@@ -150,7 +150,8 @@ class Play {
     stage_.check(fmt::format("the next in line took over after {:.1f} s, with a greater fence",
                              waited.count()),
                  taken_over.fence > begun.fence && holder().holder == "second");
-    stage_.check("and not before the lease of the dead one had run out", lease_ends && granted >= *lease_ends);
+    stage_.check("and not before the lease of the dead one had run out",
+                 lease_ends && granted >= *lease_ends);
     write(taken_over);
     const bool late_write = write(parse(first.line(stage_.stop())));
     stage_.check("what the dead one had sent is refused, as its fence is lower", !late_write);

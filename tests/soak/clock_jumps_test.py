@@ -30,8 +30,8 @@ class Clock:
         self.path = path
         self.jump("+0")
         self.environment = dict(
-            os.environ, LD_PRELOAD=PRELOAD, FAKETIME_TIMESTAMP_FILE=str(path), FAKETIME_NO_CACHE="1",
-            FAKETIME_DONT_FAKE_MONOTONIC="1")
+            os.environ, LD_PRELOAD=PRELOAD, FAKETIME_TIMESTAMP_FILE=str(path),
+            FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1")
 
     def jump(self, offset: str) -> None:
         # In one step: nobody may read half of it.

@@ -23,8 +23,8 @@ struct Increment {
   Doer doer;
 };
 
-/// Counters in an SQLite file of their own, shared by processes, that believe in fences: of each the
-/// greatest fence that came is kept, and who comes with a lesser one is refused, also to read.
+/// Counters in an SQLite file of their own, shared by processes, that believe in fences: of each
+/// the greatest fence that came is kept, and who comes with a lesser one is refused, also to read.
 /// Readers do not refuse each other.
 ///
 /// To write means to set what was read, plus one, as a program does that trusts its lock. For one

@@ -36,9 +36,8 @@ void History::add(std::int64_t process, const Report& report) {
   ++counts_.at(static_cast<std::size_t>(report.kind));
   switch (report.kind) {
     case Kind::kGranted: {
-      const HoldTold told{.shared = report.shared,
-                          .granted_ns = report.at_ns,
-                          .ended_ns = report.valid_until_ns};
+      const HoldTold told{
+          .shared = report.shared, .granted_ns = report.at_ns, .ended_ns = report.valid_until_ns};
       if (!holds_of(report.resource).emplace(id_of(process, report), told).second) {
         faults_.push_back(place_of(report.resource, report.fence) + "granted twice");
       }
@@ -85,6 +84,7 @@ void History::compare(Resource resource, std::uint64_t value, const std::vector<
     }
     // Done, but killed before it was told: at most one for each task of the process.
     const Doer& doer = increment.doer;
+    ++untold_;
     const int untold_max = unknown_[doer.process] + (killed_.contains(doer.process) ? 1 : 0);
     if (++in_flight[{doer.process, doer.task}] > untold_max) {
       faults_.push_back(place + "an increment that nobody told of");

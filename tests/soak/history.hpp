@@ -25,6 +25,8 @@ class History {
   }
   /// Of holders that did not let go.
   [[nodiscard]] std::uint64_t takeovers() const { return takeovers_; }
+  /// Increments that are there, and whose doer was killed before it could tell.
+  [[nodiscard]] std::uint64_t untold() const { return untold_; }
   /// Refused though it was over before the end of what the holder could count on.
   [[nodiscard]] std::uint64_t refused_while_valid() const { return refused_while_valid_; }
 
@@ -63,6 +65,7 @@ class History {
   std::set<std::int64_t> killed_;
   std::map<std::int64_t, int> unknown_;  ///< Outcomes, by process.
   std::uint64_t takeovers_ = 0;
+  std::uint64_t untold_ = 0;
   std::uint64_t refused_while_valid_ = 0;
   std::vector<std::string> faults_;
 };

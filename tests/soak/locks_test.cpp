@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ constexpr milliseconds kLease = 300ms;
 constexpr Duration kPatience = 60s;
 /// Less than any machine should manage, more than a queue that got stuck would.
 constexpr std::uint64_t kGrantsPerSecondMin = 5;
+constexpr std::uint64_t kLongSeconds = 60;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread.
@@ -105,10 +107,9 @@ class Torment {
 
   Worker start_one() {
     const std::int64_t number = ++started_;
-    return {number,
-            std::make_unique<WorkerProcess>(std::vector<std::string>{
-                store_, counters_, std::to_string(number), std::to_string(dice_.next()),
-                std::to_string(kLease.count())})};
+    return {number, std::make_unique<WorkerProcess>(std::vector<std::string>{
+                        store_, counters_, std::to_string(number), std::to_string(dice_.next()),
+                        std::to_string(kLease.count())})};
   }
 
   void strike(WorkerProcess& worker) {
@@ -228,8 +229,7 @@ class Successor {
       EXPECT_EQ(info->holders.size(), 0U) << name;
       EXPECT_EQ(info->waiter_count, 0U) << name;
     }
-    sync_wait(pool_, bury_expired(*store_));
-    EXPECT_EQ(sync_wait(pool_, list_sessions(*store_)).size(), 1U) << "only this one's";
+    until_all_are_buried();
     EXPECT_EQ(sync_wait(pool_, store_->check()).faults, std::vector<std::string>{});
   }
 
@@ -249,6 +249,16 @@ class Successor {
   }
 
  private:
+  /// But this one's session. The last ones have been killed just now, and have a lease left.
+  void until_all_are_buried() {
+    const TimePoint give_up_at = MonotonicTime::now() + kPatience;
+    while (sync_wait(pool_, list_sessions(*store_)).size() > 1) {
+      ASSERT_LT(MonotonicTime::now(), give_up_at);
+      std::this_thread::sleep_for(1ms);
+      sync_wait(pool_, bury_expired(*store_));
+    }
+  }
+
   void release(Task<DurableHold> asked) {
     DurableHold hold = sync_wait(pool_, std::move(asked));
     EXPECT_TRUE(sync_wait(pool_, hold.release()));
@@ -263,11 +273,11 @@ void print_counts(Torment& torment) {
   using Kind = Report::Kind;
   const History& history = torment.history();
   std::cout << "  " << history.count(Kind::kGranted) << " grants, "
-            << history.count(Kind::kAccepted) << " increments acknowledged, " << torment.kills()
-            << " kills, " << torment.short_stops() << " short stops, " << torment.long_stops()
-            << " stops past the lease, " << history.takeovers() << " takeovers\n  "
-            << history.count(Kind::kRefused) << " refusals, of them "
-            << history.refused_while_valid() << " while valid, "
+            << history.count(Kind::kAccepted) << " increments acknowledged, " << history.untold()
+            << " done but not told, " << torment.kills() << " kills, " << torment.short_stops()
+            << " short stops, " << torment.long_stops() << " stops past the lease, "
+            << history.takeovers() << " takeovers\n  " << history.count(Kind::kRefused)
+            << " refusals, of them " << history.refused_while_valid() << " while valid, "
             << history.count(Kind::kSteppedBack) << " stepped back, "
             << history.count(Kind::kSessionLost) << " sessions lost, "
             << history.count(Kind::kTimedOut) << " time-outs, " << history.count(Kind::kBusy)
@@ -297,7 +307,10 @@ TEST(Soak, LocksOfProcessesThatAreStoppedAndKilledExcludeEachOtherAndLoseNothing
   print_counts(torment);
   EXPECT_EQ(history.faults(), std::vector<std::string>{});
   EXPECT_GE(history.count(Report::Kind::kGranted), kGrantsPerSecondMin * seconds);
-  EXPECT_GT(history.takeovers(), 0U);
+  if (seconds >= kLongSeconds) {  // For less it is a matter of luck.
+    EXPECT_GT(history.takeovers(), 0U);
+    EXPECT_GT(history.count(Report::Kind::kRefused), 0U);
+  }
 }
 
 }  // namespace

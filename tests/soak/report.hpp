@@ -8,8 +8,8 @@ namespace holdfast::testing {
 
 /// What a worker takes a lock for: each is a counter that one holder at a time may change.
 enum class Resource : std::uint8_t {
-  kMutex,      ///< Behind a mutex.
-  kSlot0,      ///< Of a semaphore of three: each slot has a counter of its own.
+  kMutex,  ///< Behind a mutex.
+  kSlot0,  ///< Of a semaphore of three: each slot has a counter of its own.
   kSlot1,
   kSlot2,
   kReadWrite,  ///< Behind a lock with readers.
