@@ -27,8 +27,11 @@ class PlainStage final : public examples::Stage {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
+    if (const auto code = examples::play_part(argc, argv)) {
+      return *code;
+    }
     PlainStage stage;
     for (const auto& scenario : examples::scenarios()) {
       if (scenario.name == HOLDFAST_SCENARIO) {

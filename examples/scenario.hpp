@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -39,5 +40,10 @@ void transfer(Stage& stage);
 
 /// All of them, in the order in which the demo plays them.
 [[nodiscard]] std::span<const Scenario> scenarios() noexcept;
+
+/// A scenario with several processes starts this program again, with words that say what it is to
+/// be there. A program that plays scenarios asks here first: if the words are such ones, that part
+/// is played, and this is the exit code.
+[[nodiscard]] std::optional<int> play_part(int argc, const char* const* argv);
 
 }  // namespace examples

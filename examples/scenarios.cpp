@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include "scenario.hpp"
+
+#include <array>
+#include <string_view>
+
+#if HOLDFAST_HAS_TAKEOVER
+#include "takeover.hpp"
+#endif
 
 namespace examples {
 
@@ -20,10 +25,24 @@ constexpr std::array kScenarios{
     Scenario{.name = "transfer",
              .summary = "money in both directions: no deadlock; done wrong, it is found and named",
              .play = transfer},
+#if HOLDFAST_HAS_TAKEOVER
+    Scenario{.name = "takeover",
+             .summary = "the holder of a durable lock is killed: the next in line takes over",
+             .play = takeover},
+#endif
 };
 
 }  // namespace
 
 std::span<const Scenario> scenarios() noexcept { return kScenarios; }
+
+std::optional<int> play_part([[maybe_unused]] int argc, [[maybe_unused]] const char* const* argv) {
+#if HOLDFAST_HAS_TAKEOVER
+  if (argc == 4 && argv[1] == kTakeoverPart) {
+    return play_takeover_part(argv[2], argv[3]);
+  }
+#endif
+  return std::nullopt;
+}
 
 }  // namespace examples

@@ -94,6 +94,9 @@ ExitCode run(const LocksArgs& args) {
 
 int run_program(int argc, const char* const* argv) {
   try {
+    if (const auto code = examples::play_part(argc, argv)) {
+      return *code;
+    }
     return std::visit([](const auto& args) -> int { return run(args); }, parse_args(argc, argv));
   } catch (const UsageError& error) {
     fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", one_line(error.what()));

@@ -2,6 +2,7 @@
 """HOLDFAST=PROGRAM python3 demo_test.py [Plain|OnATerminal|Ends]: the demo as it is seen."""
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import signal
@@ -77,10 +78,10 @@ class Plain(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         self.assertNotIn(ESC, done.stdout)
         self.assertNotIn("\r", done.stdout)
-        for name in ("checkout", "api_client", "log_lines", "transfer"):
+        for name in ("checkout", "api_client", "log_lines", "transfer", "takeover"):
             self.assertRegex(done.stdout, rf"(?m)^{name}: ")
         count = int(COUNT.search(done.stdout)[1])
-        self.assertGreaterEqual(count, 12)
+        self.assertGreaterEqual(count, 16)
         self.assertEqual(len(re.findall(r"(?m)^  ok     \w+ +\S", done.stdout)), count)
         self.assertTrue(done.stdout.endswith("all passed\n"))
 
@@ -94,6 +95,16 @@ class Plain(unittest.TestCase):
         )
         self.assertIn("lock order: 'refund' holds Mutex 'rent' and asks for", done.stdout)
         self.assertNotIn("checkout", done.stdout)
+
+    def test_only_takeover_tells_who_was_killed_and_who_followed(self):
+        done = run("demo", "--only", "takeover")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        fences = [int(n) for n in re.findall(r"has the lock, with fence (\d+)", done.stdout)]
+        self.assertEqual(len(fences), 3)
+        self.assertEqual(fences, sorted(set(fences)))
+        self.assertRegex(done.stdout, rf"first is killed(.|\n)*second \((.|\n)*"
+                                      rf"first ends, fence {fences[0]}: REFUSED")
+        self.assertIn("4 checks, all passed", done.stdout)
 
     def test_plays_what_is_named_in_that_order(self):
         for names in (["transfer", "checkout"], ["transfer,checkout"]):
@@ -171,11 +182,23 @@ class Ends(unittest.TestCase):
         self.assertFalse([line for line in lines if line.startswith("log_lines")])
         self.assertTrue(program.output.endswith("\n"))
 
+    def test_control_c_leaves_no_process_of_takeover_behind(self):
+        program = OnTerminal("demo", "--only", "takeover")
+        program.read_until("wait in line")
+        processes = pathlib.Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children")
+        children = processes.read_text().split()
+        self.assertGreaterEqual(len(children), 2)
+        os.write(program.main, b"\x03")
+        self.assertEqual(program.finish(), -signal.SIGINT)
+        self.assertIn("interrupted: 0 of 1 scenarios played to their end", screen(program.output))
+        for child in children:
+            self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
+
     def test_a_request_to_terminate_does_the_same(self):
         program = subprocess.Popen([PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
         self.assertTrue(program.stdout.readline())
         program.terminate()
-        self.assertIn("interrupted: 0 of 4", program.communicate(timeout=50)[0])
+        self.assertIn("interrupted: 0 of 5", program.communicate(timeout=50)[0])
         self.assertEqual(program.returncode, -signal.SIGTERM)
 
 
