@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 #include <holdfast/open_store.hpp>
 #include <holdfast/spawn.hpp>

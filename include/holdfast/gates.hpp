@@ -61,7 +61,7 @@ class [[nodiscard]] DurableHold {
   [[nodiscard]] explicit operator bool() const noexcept { return room_ != nullptr; }
   [[nodiscard]] const std::string& name() const noexcept;
   /// Greater than that of every grant of this lock before, whatever was lost, deleted or restored
-  /// between.
+  /// between. Those who were let in together, by one commit, have the same one.
   [[nodiscard]] std::uint64_t fence() const noexcept { return fence_; }
   /// Of a semaphore: which of the permits it has, from 0.
   [[nodiscard]] const std::vector<std::uint64_t>& slots() const noexcept { return slots_; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <holdfast/error.hpp>
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 
 #include "gate_processes.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 
 #include <gtest/gtest.h>

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <holdfast/executor.hpp>
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 #include <holdfast/spawn.hpp>
 #include <holdfast/sqlite_store.hpp>
