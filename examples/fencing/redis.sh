@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # holdfast lock stock -- ./redis.sh PORT: takes one piece from the shelf.
-set -eu
-cd "$(dirname "$0")"
+cd "$(dirname "$0")" || exit
 # [redis]
+set -eu
 fenced() {  # As the holder of the lock: COMMAND...
   redis-cli -e -p "$port" --eval fenced_command.lua \
     '{stock}:fence' '{stock}' , "$HOLDFAST_FENCE" "$@"
