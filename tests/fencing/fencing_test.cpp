@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "database_error.hpp"
@@ -75,6 +76,7 @@ std::unique_ptr<Database> Fencing<Database>::database;
 
 struct KindName {
   template <typename Database>
+  // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest asks for this name.
   static std::string GetName(int /*index*/) {
     if (std::is_same_v<Database, SqliteDatabase>) {
       return "Sqlite";

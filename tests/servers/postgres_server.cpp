@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "postgres_server.hpp"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
+#include <utility>
+
+#include "user.hpp"
 
 namespace holdfast::servers {
 
@@ -32,13 +35,10 @@ fs::path program(const std::string& name) {
   return find_program(name, "postgresql-15", program_folders());
 }
 
-void give_to(const std::string& user, const fs::path& folder) {
-  if (::geteuid() != 0) {
-    return;
-  }
-  const passwd* const entry = ::getpwnam(user.c_str());
-  if (entry == nullptr || ::chown(folder.c_str(), entry->pw_uid, entry->pw_gid) != 0) {
-    throw std::runtime_error(folder.string() + " cannot be given to the user " + user);
+void give_to(const std::string& name, const fs::path& folder) {
+  const std::optional<User> user = user_to_become(name);
+  if (user && ::chown(folder.c_str(), user->uid, user->gid) != 0) {
+    throw std::runtime_error(folder.string() + " cannot be given to the user " + name);
   }
 }
 

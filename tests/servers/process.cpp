@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,9 +13,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <utility>
+
+#include "user.hpp"
 
 namespace holdfast::servers {
 
@@ -41,29 +43,12 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-struct User {
-  bool changes = false;
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
-
-User user_of(const std::string& name) {
-  if (name.empty() || ::geteuid() != 0) {
-    return {};
-  }
-  const passwd* const entry = ::getpwnam(name.c_str());
-  if (entry == nullptr) {
-    throw std::runtime_error("there is no user '" + name + "' on this machine");
-  }
-  return {true, entry->pw_uid, entry->pw_gid};
-}
-
 /// Between fork and exec: nothing here may allocate or lock.
-[[noreturn]] void become(char* const* argv, const char* folder, const User& user, int stop_signal,
+[[noreturn]] void become(char* const* argv, const char* folder, const User* user, int stop_signal,
                          pid_t parent) {
   ::setsid();
-  const bool is_user = !user.changes || (::setgroups(1, &user.gid) == 0 &&
-                                         ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  const bool is_user = user == nullptr || (::setgroups(1, &user->gid) == 0 &&
+                                           ::setgid(user->gid) == 0 && ::setuid(user->uid) == 0);
   // After the change of the user, which takes this back.
   ::prctl(PR_SET_PDEATHSIG, stop_signal);
   if (is_user && ::chdir(folder) == 0 && ::getppid() == parent) {
@@ -92,6 +77,7 @@ bool ends_in_time(pid_t pid) {
 std::filesystem::path find_program(const std::string& name, const std::string& package,
                                    const std::vector<std::filesystem::path>& folders) {
   std::vector<std::filesystem::path> places = folders;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   if (const char* const path = std::getenv("PATH"); path != nullptr) {
     std::istringstream parts(path);
     for (std::string part; std::getline(parts, part, ':');) {
@@ -108,7 +94,7 @@ std::filesystem::path find_program(const std::string& name, const std::string& p
 
 Process::Process(std::vector<std::string> command, ProcessOptions options)
     : name_(command.at(0)), options_(std::move(options)) {
-  const User user = user_of(options_.user);
+  const std::optional<User> user = user_to_become(options_.user);
   std::vector<char*> argv;
   for (std::string& word : command) {
     argv.push_back(word.data());
@@ -122,7 +108,8 @@ Process::Process(std::vector<std::string> command, ProcessOptions options)
     ::dup2(in.read_end, STDIN_FILENO);
     ::dup2(out.write_end, STDOUT_FILENO);
     ::dup2(out.write_end, STDERR_FILENO);
-    become(argv.data(), options_.folder.c_str(), user, options_.stop_signal, parent);
+    become(argv.data(), options_.folder.c_str(), user ? &*user : nullptr, options_.stop_signal,
+           parent);
   }
   const int error = errno;
   ::close(in.read_end);
