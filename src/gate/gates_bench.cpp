@@ -29,8 +29,11 @@
 #include <holdfast/task.hpp>
 
 #include "base/temp_folder.hpp"
+#include "benchmarks/etcd_locks.hpp"
 #include "benchmarks/harness.hpp"
 #include "store_sqlite/connection.hpp"
+#include "tests/servers/etcd_server.hpp"
+#include "tests/servers/process.hpp"
 
 namespace holdfast::bench {
 
@@ -258,6 +261,22 @@ double flock_per_second() {
   return figure;
 }
 
+/// The locks of a server, which one asks over the network; it syncs as we do.
+double etcd_per_second() {
+  constexpr std::uint64_t kCount = 1'000;
+  try {
+    const servers::EtcdServer etcd(std::filesystem::current_path());
+    EtcdLocks locks(etcd.port());
+    const Stopwatch stopwatch;
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      locks.unlock(locks.lock("bQ=="));
+    }
+    return per_second(kCount, stopwatch);
+  } catch (const servers::NotInstalled& reason) {
+    throw LeftOut(reason.what());
+  }
+}
+
 // --- The cases -----------------------------------------------------------------------------------
 
 const Registration kUncontended({.suite = "gates",
@@ -299,6 +318,14 @@ const Registration kFlock({.suite = "gates",
                            .unit = "ops/s",
                            .better = Better::kHigher,
                            .rounds = 3});
+const Registration kEtcd({.suite = "gates",
+                          .name = "etcd_lock",
+                          .ours = uncontended,
+                          .peer = etcd_per_second,
+                          .peer_name = "etcd's lock, by JSON over HTTP",
+                          .unit = "ops/s",
+                          .better = Better::kHigher,
+                          .rounds = 3});
 
 }  // namespace
 
