@@ -60,6 +60,7 @@ class CellExpectation {
     return {Kind::kVersion, version};
   }
 
+  [[nodiscard]] constexpr bool is_anything() const noexcept { return kind_ == Kind::kAnything; }
   /// Of what has this version, or is not there.
   [[nodiscard]] constexpr bool holds(std::optional<Version> version) const noexcept {
     return kind_ == Kind::kAnything ||
@@ -83,8 +84,9 @@ struct CellChange {
   std::optional<boost::json::value> value;
 };
 
-/// Makes it `value`. As with `Cell`: a change that makes no difference writes nothing, and so keeps
-/// the version. Throws what `Cell::set` does.
+/// Makes it `value`. As with `Cell`, a change that makes no difference writes nothing, and so keeps
+/// the version; but what expects something always writes, so that of those who name one version one
+/// alone succeeds. Throws what `Cell::set` does.
 [[nodiscard]] Task<CellChange> set_cell(Store& store, std::string_view key,
                                         boost::json::value value,
                                         const CellExpectation& expected = {});

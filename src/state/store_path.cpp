@@ -60,7 +60,9 @@ Task<CellValue> next_of(CellSlot& slot, CellMutator& mutator, const CellValue& c
   co_return next;
 }
 
-Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optional<Entry> base) {
+/// `always`: also writes what makes no difference.
+Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optional<Entry> base,
+                                bool always) {
   Envelope envelope;
   CellValue current;
   if (base) {
@@ -72,7 +74,7 @@ Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optio
   Task<CellValue> making = next_of(slot, mutator, current);
   attempt.value = co_await making;
   // A batch with nothing but its condition asks whether the version is still the current one.
-  attempt.writes = attempt.value && attempt.value != current;
+  attempt.writes = attempt.value && (always || attempt.value != current);
   if (attempt.writes) {
     check_storable(*attempt.value, slot.key());
     attempt.write.operation = slot.core().next_operation();
@@ -155,7 +157,7 @@ Task<CellChange> change_in_store(std::shared_ptr<CellSlot> slot,
     if (mutator == nullptr) {
       attempt = attempt_to_erase(*slot, entry);
     } else {
-      Task<Attempt> making = attempt_to_change(*slot, *mutator, entry);
+      Task<Attempt> making = attempt_to_change(*slot, *mutator, entry, !expected.is_anything());
       attempt = co_await making;
     }
     Task<std::optional<Version>> trying = try_once(*slot, attempt, entry);

@@ -92,6 +92,16 @@ TEST_F(StoredCells, AnExpectationThatDoesNotHoldChangesNothingAndSaysWhatIsThere
   EXPECT_EQ(cell()->value, Json(2));
 }
 
+TEST_F(StoredCells, OfThoseWhoNameAVersionOneAloneSucceedsAlsoWithWhatIsThereAlready) {
+  const Version version = *set(1).version;
+  const CellChange same = set(1, CellExpectation::at(version));
+  EXPECT_TRUE(same.made);
+  EXPECT_GT(same.version, version);
+  EXPECT_FALSE(set(2, CellExpectation::at(version)).made);
+  EXPECT_TRUE(run(patch_cell(*store_, kKey, 1, CellExpectation::at(*same.version))).made);
+  EXPECT_FALSE(set(2, CellExpectation::at(*same.version)).made);
+}
+
 TEST_F(StoredCells, TheVersionOfACellThatWasErasedNeverComesBack) {
   const Version version = *set(1).version;
   const CellChange erased = run(erase_cell(*store_, kKey, CellExpectation::at(version)));
