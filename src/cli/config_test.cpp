@@ -9,10 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
-
-#include "base/temp_folder.hpp"
 
 namespace holdfast::cli {
 namespace {
@@ -25,12 +22,19 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kSomebody = 12345;
 
+fs::path new_folder() {
+  std::string name = (fs::temp_directory_path() / "holdfast_XXXXXX").string();
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  return name;
+}
+
 class ConfigFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::create_directory(weaker_.parent_path());
     chmod(weaker_.parent_path().c_str(), 0755);
   }
+  void TearDown() override { fs::remove_all(folder_); }
   void write(const fs::path& file, const std::string& text, mode_t mode = 0644) {
     std::ofstream(file) << text;
     chmod(file.c_str(), mode);
@@ -50,7 +54,7 @@ class ConfigFiles : public ::testing::Test {
     return fault();
   }
 
-  testing::TempFolder folder_;
+  const fs::path folder_ = new_folder();
   const fs::path strong_ = folder_ / "holdfast.toml";
   const fs::path weaker_ = folder_ / "etc" / "holdfast.toml";
 };

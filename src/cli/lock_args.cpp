@@ -36,6 +36,7 @@ constexpr const char* kLockFooter =
     "  74      reading or writing failed, or the disk is full\n"
     "  75      not acquired: it was not free with -n, or not in time with -w (-E changes it)\n"
     "  77      no permission\n"
+    "  78      a configuration file cannot be used\n"
     "  79      the lease was lost while the command ran\n"
     "  124     --max-run was reached\n"
     "  126     the command cannot be executed\n"

@@ -171,8 +171,8 @@ Duration parse_duration(std::string_view text, std::string_view name) {
 namespace holdfast {
 
 std::string redacted_url(std::string_view url) {
-  return detail::without_secret_options(
-      detail::is_of_a_file(url) ? std::string(url) : detail::without_password(url));
+  return detail::without_secret_options(detail::is_of_a_file(url) ? std::string(url)
+                                                                  : detail::without_password(url));
 }
 
 }  // namespace holdfast
