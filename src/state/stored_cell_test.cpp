@@ -5,6 +5,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,6 +114,20 @@ TEST_F(StoredCells, TheVersionOfACellThatWasErasedNeverComesBack) {
   EXPECT_EQ(again.before, std::nullopt);
   set(1);
   EXPECT_FALSE(set(2, CellExpectation::at(version)).made);
+}
+
+TEST_F(StoredCells, ALostAnswerToAConditionalChangeIsFoundAgainWithItsVersion) {
+  std::optional<Version> version = set(-1).version;
+  for (int seed = 0; seed < 100; ++seed) {
+    disk_->set_faults({.seed = static_cast<std::uint64_t>(seed), .unknown_chance = 0.5});
+    const CellChange change = set(seed, CellExpectation::at(*version));
+    disk_->set_faults({});
+    ASSERT_TRUE(change.made) << "seed " << seed;
+    ASSERT_EQ(change.before, version);
+    version = change.version;
+    ASSERT_EQ(cell()->version, version) << "seed " << seed;
+    ASSERT_EQ(cell()->value, Json(seed));
+  }
 }
 
 TEST_F(StoredCells, APatchMerges) {
