@@ -40,7 +40,7 @@ void add_below(std::vector<ConfigPlace>& places, const fs::path& folder) {
 }
 
 fs::path users_folder() {
-  const fs::path folder = environment("XDG_CONFIG_HOME");
+  fs::path folder = environment("XDG_CONFIG_HOME");
   if (folder.is_absolute()) {
     return folder;
   }

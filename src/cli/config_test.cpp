@@ -191,6 +191,7 @@ TEST_F(ConfigFiles, WhatIsNoFileOrTooLargeIsRefused) {
 
 TEST(ConfigPlaces, AreHereThenOfTheUserThenOfTheSystem) {
   const auto set = [](const char* name, const char* value) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread.
     ASSERT_EQ(value == nullptr ? unsetenv(name) : setenv(name, value, 1), 0);
   };
   const auto files = [] {
