@@ -34,4 +34,8 @@ namespace holdfast {
 /// a `NoSuchStore` here.
 [[nodiscard]] std::unique_ptr<Store> open_existing_store(std::string_view url);
 
+/// `url` for logs and messages: `***` for a password before an `@`, and for options that by their
+/// names are secrets. Takes any text, and rather hides too much.
+[[nodiscard]] std::string redacted_url(std::string_view url);
+
 }  // namespace holdfast

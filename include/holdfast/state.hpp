@@ -54,6 +54,8 @@ class Scope {
   }
   /// The key of that cell in the store.
   [[nodiscard]] std::string key_of(std::string_view name) const;
+  /// What the keys of all its cells begin with, and no others.
+  [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
 
  private:
   std::shared_ptr<detail::StateCore> core_;

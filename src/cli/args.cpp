@@ -2,14 +2,19 @@
 #include "args.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "config.hpp"
 #include "examples/scenario.hpp"
 #include "lock_args.hpp"
+#include "own_store.hpp"
+#include "state_args.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -22,11 +27,15 @@ constexpr const char* kExitCodes =
     "  1   a check failed, or a store has faults\n"
     "  64  the command line cannot be understood, or cannot work\n"
     "  65  a store is damaged, of a newer format, or none at all\n"
-    "  66  there is no such store, or no such lock\n"
+    "  66  there is no such store, lock or cell\n"
     "  69  a store is busy, or cannot do that\n"
     "  70  an error inside the program\n"
     "  74  reading or writing failed, or the disk is full\n"
-    "  77  no permission";
+    "  77  no permission\n"
+    "  78  a configuration file cannot be used";
+
+constexpr const char* kStoreHelp =
+    "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'";
 
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
@@ -104,6 +113,9 @@ std::string argument_hint(const CLI::App& where, const std::string& word) {
     const auto scenario = nearest(word, scenario_names());
     return scenario ? "; did you mean '--only " + *scenario + "'?" : std::string{};
   }
+  if (where.get_option_no_throw("JSON") != nullptr) {
+    return "; put JSON into single quotes";
+  }
   if (where.get_name() == "lock") {
     return "; write '--' in front of the command";
   }
@@ -150,8 +162,7 @@ CLI::App* add_store_command(CLI::App& store, const char* name, const char* help,
                             StoreWords& words) {
   CLI::App* command = store.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
-  command->add_option("--store", words.url, "The store, such as sqlite:PATH; or set HOLDFAST_STORE")
-      ->type_name("URL");
+  command->add_option("--store", words.url, kStoreHelp)->type_name("URL");
   command->add_option("-o,--output", words.output, "table (the default) or json")
       ->type_name("FORM");
   command->footer(kExitCodes);
@@ -179,10 +190,7 @@ struct LocksWords {
 };
 
 void add_locks_options(CLI::App& command, LocksWords& words) {
-  command
-      .add_option("--store", words.url,
-                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
+  command.add_option("--store", words.url, kStoreHelp)->type_name("URL");
   command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
       ->type_name("FORM");
   command.footer(kExitCodes);
@@ -229,10 +237,59 @@ std::string store_of_environment() {
   return url == nullptr ? std::string{} : url;
 }
 
+/// What `option` says, or else the environment, or else a configuration file; empty: nothing of
+/// them does. Files are only read if they are asked.
+std::string chosen_store(const std::string& option) {
+  std::string url = option.empty() ? store_of_environment() : option;
+  if (url.empty()) {
+    const Config config = read_config(config_places());
+    url = config.store ? config.store->value : std::string{};
+  }
+  return url;
+}
+
+/// What configuration files say of locks, unless all of it was said on the command line.
+void take_lock_defaults(const CLI::App& lock, LockWords& words) {
+  const std::array options{"--lease", "--on-lost", "--grace"};
+  if (std::all_of(options.begin(), options.end(),
+                  [&](const char* option) { return lock.count(option) > 0; })) {
+    return;
+  }
+  const Config config = read_config(config_places());
+  const auto take = [&](const char* option, const std::optional<Setting>& setting,
+                        std::string& word) {
+    if (setting && lock.count(option) == 0) {
+      word = setting->value;
+    }
+  };
+  take("--lease", config.lock_lease, words.lease);
+  take("--on-lost", config.lock_on_lost, words.on_lost);
+  take("--grace", config.lock_grace, words.grace);
+}
+
+CLI::App* add_config_command(CLI::App& app, std::string& output) {
+  CLI::App* config =
+      app.add_subcommand("config", "Say which settings count, and where they are from");
+  config->group("Commands")->allow_extras();
+  config->footer(kExitCodes);
+  CLI::App* show = config->add_subcommand("show", "Each setting, its value, and where it is from");
+  show->group("Commands")->allow_extras();
+  show->add_option("-o,--output", output, "table (the default), json or jsonl")->type_name("FORM");
+  show->footer(kExitCodes);
+  return config;
+}
+
+ConfigArgs config_args(const CLI::App& config, const std::string& output) {
+  if (!config.got_subcommand("show")) {
+    throw UsageError("a command is missing behind 'config': show");
+  }
+  return {output == "jsonl" ? Output::kJsonLines : parse_output(output)};
+}
+
 LocksArgs locks_args(const CLI::App& locks, const LocksWords& words) {
   LocksArgs args;
   args.output = words.output == "jsonl" ? Output::kJsonLines : parse_output(words.output);
-  args.url = words.url.empty() ? store_of_environment() : words.url;
+  args.url = chosen_store(words.url);
   args.name = words.name;
   if (locks.got_subcommand("show") && args.name.empty()) {
     throw UsageError("the name is missing: write 'holdfast locks show NAME'");
@@ -246,7 +303,6 @@ StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
   }
   StoreArgs args;
   args.output = parse_output(words.output);
-  args.url = words.url.empty() ? store_of_environment() : words.url;
   args.action = store.got_subcommand("check")    ? StoreAction::kCheck
                 : store.got_subcommand("backup") ? StoreAction::kBackup
                                                  : StoreAction::kStats;
@@ -254,9 +310,9 @@ StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
     check_target(words.target);
     args.target = words.target;
   }
+  args.url = chosen_store(words.url);
   if (args.url.empty()) {
-    throw UsageError(
-        "which store? Give '--store URL', such as '--store sqlite:PATH', or set HOLDFAST_STORE");
+    args.url = own_store_url(false);
   }
   return args;
 }
@@ -293,6 +349,10 @@ Args parse_args(int argc, const char* const* argv) {
   }
   LocksWords locks_words;
   const CLI::App* locks = add_locks_command(app, locks_words);
+  StateWords state_words;
+  const CLI::App* state = add_state_command(app, state_words);
+  std::string config_output = "table";
+  const CLI::App* config = add_config_command(app, config_output);
 
   try {
     app.parse(argc, argv);
@@ -305,7 +365,8 @@ Args parse_args(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
-  const auto extras = app.remaining(true);
+  auto extras = app.remaining(true);
+  std::erase(extras, "--");  // Says that no options follow, and is kept all the same.
   if (!extras.empty()) {
     throw UsageError(complaint(app, extras.front()));
   }
@@ -313,11 +374,21 @@ Args parse_args(int argc, const char* const* argv) {
     return store_args(*store, store_words);
   }
   if (lock->parsed()) {
-    lock_words.url = lock_words.url.empty() ? store_of_environment() : lock_words.url;
-    return lock_args(lock_words);
+    take_lock_defaults(*lock, lock_words);
+    LockArgs args = lock_args(lock_words);
+    args.url = chosen_store(args.url);
+    return args;
   }
   if (locks->parsed()) {
     return locks_args(*locks, locks_words);
+  }
+  if (state->parsed()) {
+    StateArgs args = state_args(*state, state_words);
+    args.url = chosen_store(state_words.url);
+    return args;
+  }
+  if (config->parsed()) {
+    return config_args(*config, config_output);
   }
   if (!demo->parsed()) {
     throw UsageError("a command is missing, such as 'holdfast demo'");

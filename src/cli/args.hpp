@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include <holdfast/batch.hpp>
 #include <holdfast/clock.hpp>
 
 namespace holdfast::cli {
@@ -33,10 +36,14 @@ enum class Output : std::uint8_t { kTable, kJson, kJsonLines };
 
 struct StoreArgs {
   StoreAction action = StoreAction::kCheck;
-  std::string url;
+  std::string url;               ///< Never empty.
   std::filesystem::path target;  ///< Of a backup.
   Output output = Output::kTable;
 };
+
+// What is shorter is lost while the heartbeat waits for its turn on a busy machine.
+inline constexpr Duration kLockLeaseMin = std::chrono::milliseconds(100);
+inline constexpr Duration kLockLeaseMax = std::chrono::hours(24);
 
 enum class LockKind : std::uint8_t { kPermits, kReader, kWriter };
 /// What becomes of the command when the lease is lost.
@@ -66,7 +73,30 @@ struct LocksArgs {
   Output output = Output::kTable;
 };
 
-using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs>;
+enum class StateAction : std::uint8_t { kGet, kSet, kPatch, kDelete, kList, kWatch };
+
+struct StateArgs {
+  StateAction action = StateAction::kGet;
+  std::string scope;  ///< "global", "user" and so on.
+  std::string id;     ///< Of the scope; empty for "global".
+  std::string name;   ///< Of the cell; of a list, what names begin with.
+  std::string json;   ///< "-": on standard input.
+  std::optional<Version> if_version;
+  bool if_absent = false;
+  bool all_scopes = false;       ///< Of a list.
+  std::string after;             ///< Of a list: a key, or empty.
+  std::size_t limit = 0;         ///< Of a list.
+  std::optional<Output> output;  ///< Nothing: what suits the command and the terminal.
+  std::string url;               ///< Empty: the user's own store.
+};
+
+/// `holdfast config show`.
+struct ConfigArgs {
+  Output output = Output::kTable;
+};
+
+using Args =
+    std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs, StateArgs, ConfigArgs>;
 
 [[nodiscard]] Args parse_args(int argc, const char* const* argv);
 

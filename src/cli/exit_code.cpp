@@ -14,6 +14,7 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kStoreCorrupt:
       return kBadData;
     case ErrorCode::kNoSuchStore:
+    case ErrorCode::kNoSuchGate:
       return kNoStore;
     case ErrorCode::kUnsupported:
     case ErrorCode::kTimedOut:

@@ -17,7 +17,9 @@ enum ExitCode : int {
   kInternal = 70,
   kIoFailed = 74,
   kNotAcquired = 75,
+  kConflict = 75,  ///< Of versions: as good a reason to come again.
   kNoPermission = 77,
+  kBadConfig = 78,
   kLeaseLost = 79,
   kRanTooLong = 124,
   kNotExecutable = 126,

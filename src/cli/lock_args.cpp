@@ -36,6 +36,7 @@ constexpr const char* kLockFooter =
     "  74      reading or writing failed, or the disk is full\n"
     "  75      not acquired: it was not free with -n, or not in time with -w (-E changes it)\n"
     "  77      no permission\n"
+    "  78      a configuration file cannot be used\n"
     "  79      the lease was lost while the command ran\n"
     "  124     --max-run was reached\n"
     "  126     the command cannot be executed\n"
@@ -43,8 +44,6 @@ constexpr const char* kLockFooter =
     "  128+n   signal n ended the command, or came while it waited for the lock";
 
 constexpr int kExitCodeMax = 255;
-// What is shorter is lost while the heartbeat waits for its turn on a busy machine.
-constexpr Duration kLeaseMin = std::chrono::milliseconds(100);
 constexpr Duration kRunMin = std::chrono::milliseconds(1);
 
 std::string no_time(std::string_view option, std::string_view word) {
@@ -154,7 +153,7 @@ void add_options(CLI::App& lock, LockWords& words) {
   lock.add_flag("-v,--verbose", words.verbose, "Say on standard error what happens");
   lock.add_option(
           "--store", words.url,
-          "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise one of your own")
+          "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'")
       ->type_name("URL");
 }
 
@@ -201,7 +200,7 @@ LockArgs lock_args(const LockWords& words) {
     args.conflict_exit_code = static_cast<int>(
         number_of("--conflict-exit-code", words.conflict_exit_code, 0, kExitCodeMax));
   }
-  args.lease = time_of("--lease", words.lease, kLeaseMin);
+  args.lease = time_of("--lease", words.lease, kLockLeaseMin);
   if (!words.max_run.empty()) {
     args.run_max = time_of("--max-run", words.max_run, kRunMin);
   }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "locks_command.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,6 +23,7 @@
 #include "escape.hpp"
 #include "json.hpp"
 #include "own_store.hpp"
+#include "table.hpp"
 
 namespace holdfast::cli {
 
@@ -135,26 +133,6 @@ std::string json_lock(const GateInfo& gate, StoreTime now) {
 
 // --- Tables --------------------------------------------------------------------------------------
 
-using Row = std::vector<std::string>;
-
-/// The first row is the heading. Columns as wide as they need to be, two spaces between them.
-void print_table(Terminal& terminal, const std::vector<Row>& rows, std::string_view margin = {}) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  for (const Row& row : rows) {
-    std::string line(margin);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += fmt::format("{:<{}}", row[i], i + 1 < row.size() ? widths[i] + 2 : 0);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    terminal.line(&row == &rows.front() ? terminal.paint(Colour::kBold, line) : line);
-  }
-}
-
 std::string capacity_of(const GateInfo& gate) {
   return is_read_write(gate) ? fmt::format("1 or {}", gate.capacity)
                              : std::to_string(gate.capacity);
@@ -251,7 +229,8 @@ ExitCode run_locks_command(Terminal& terminal, const LocksArgs& args) {
       terminal.line(object);
     }
   } else if (args.output == Output::kJson) {
-    terminal.line(json_object({{"store", json_string(url)}, {"locks", json_array(objects)}}));
+    terminal.line(
+        json_object({{"store", json_string(redacted_url(url))}, {"locks", json_array(objects)}}));
   } else if (one) {
     print_one(terminal, locks.gates.front(), locks.now);
   } else {

@@ -13,6 +13,8 @@
 #include <fmt/core.h>
 
 #include "args.hpp"
+#include "config.hpp"
+#include "config_command.hpp"
 #include "demo.hpp"
 #include "escape.hpp"
 #include "exit_code.hpp"
@@ -20,6 +22,7 @@
 #include "lock_command.hpp"
 #include "locks_command.hpp"
 #include "signals.hpp"
+#include "state_command.hpp"
 #include "store_command.hpp"
 #include "terminal.hpp"
 
@@ -92,6 +95,27 @@ ExitCode run(const LocksArgs& args) {
   return code_of_output(terminal, code);
 }
 
+ExitCode run(const StateArgs& args) {
+  if (args.action != StateAction::kWatch) {
+    Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+    const ExitCode code = run_state_command(terminal, args);
+    return code_of_output(terminal, code);
+  }
+  Interrupt interrupt;
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO), [&] { interrupt.request_stop(); });
+  const ExitCode code = code_of_output(terminal, watch_state(terminal, args, interrupt.stop()));
+  if (code != kIoFailed && interrupt.signal() != 0) {
+    die_of(interrupt.signal());
+  }
+  return code;
+}
+
+ExitCode run(const ConfigArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  show_config(terminal, args);
+  return code_of_output(terminal, kOk);
+}
+
 int run_program(int argc, const char* const* argv) {
   try {
     if (const auto code = examples::play_part(argc, argv)) {
@@ -101,6 +125,9 @@ int run_program(int argc, const char* const* argv) {
   } catch (const UsageError& error) {
     fmt::print(stderr, "holdfast: {}\nTry 'holdfast --help'.\n", one_line(error.what()));
     return kUsage;
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "holdfast: {}\n", one_line(error.what()));
+    return kBadConfig;
   } catch (const Error& error) {
     fmt::print(stderr, "holdfast: {} (error {}, see docs/errors)\n", one_line(error.what()),
                static_cast<int>(error.code()));

@@ -69,7 +69,7 @@ ExitCode run_check(Terminal& terminal, const StoreArgs& args) {
   const CheckReport report = check(args.url);
   const bool sound = report.faults.empty();
   if (args.output == Output::kJson) {
-    terminal.line(json_object({{"store", json_string(args.url)},
+    terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"sound", sound ? "true" : "false"},
                                {"entries", std::to_string(report.entries)},
                                {"faults", json_strings(report.faults)}}));
@@ -92,7 +92,7 @@ ExitCode run_backup(Terminal& terminal, const StoreArgs& args) {
   const BackupReport report = sync_wait(pool, store->backup(args.target));
   const std::string target = std::filesystem::absolute(args.target).string();
   if (args.output == Output::kJson) {
-    terminal.line(json_object({{"store", json_string(args.url)},
+    terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"target", json_string(target)},
                                {"entries", std::to_string(report.entries)},
                                {"bytes", std::to_string(report.bytes)}}));
@@ -161,7 +161,7 @@ ExitCode run_stats(Terminal& terminal, const StoreArgs& args) {
   const StoreStats stats = sync_wait(pool, store->stats());
   const std::vector<Detail> details = details_of(stats.details);
   if (args.output == Output::kJson) {
-    terminal.line(json_object({{"store", json_string(args.url)},
+    terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"entries", std::to_string(stats.entries)},
                                {"bytes", std::to_string(stats.bytes)},
                                {"last_version", std::to_string(stats.last_version)},
@@ -169,7 +169,7 @@ ExitCode run_stats(Terminal& terminal, const StoreArgs& args) {
                                {"details", json_details(details)}}));
     return kOk;
   }
-  std::vector<Detail> rows{{"store", args.url},
+  std::vector<Detail> rows{{"store", redacted_url(args.url)},
                            {"entries", std::to_string(stats.entries)},
                            {"size on disk", bytes_text(stats.bytes)},
                            {"last version", std::to_string(stats.last_version)},

@@ -103,10 +103,16 @@ class Builder {
 }  // namespace
 
 json::value exact_parse(std::string_view text, std::size_t depth_max, json::error_code& error) {
+  std::size_t used = 0;
+  return exact_parse(text, depth_max, error, used);
+}
+
+json::value exact_parse(std::string_view text, std::size_t depth_max, json::error_code& error,
+                        std::size_t& used) {
   json::parse_options options;
   options.max_depth = depth_max;
   json::basic_parser<Builder> parser(options);
-  const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
+  used = parser.write_some(false, text.data(), text.size(), error);
   if (!error && used < text.size()) {
     error = json::error::extra_data;
   }

@@ -17,6 +17,7 @@
 #include <holdfast/hold.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/state.hpp>
+#include <holdfast/stored_cell.hpp>
 
 namespace holdfast::detail {
 
@@ -156,6 +157,10 @@ class CallerLink {
                                           std::shared_ptr<CellMutator> mutator);
 [[nodiscard]] Task<void> mutate_in_store(std::shared_ptr<CellSlot> slot,
                                          std::shared_ptr<CellMutator> mutator);
+/// `mutator` null: erases.
+[[nodiscard]] Task<CellChange> change_in_store(std::shared_ptr<CellSlot> slot,
+                                               std::shared_ptr<CellMutator> mutator,
+                                               CellExpectation expected);
 [[nodiscard]] Task<CellValue> read_from_store(std::shared_ptr<CellSlot> slot);
 [[nodiscard]] Task<bool> erase_in_store(std::shared_ptr<CellSlot> slot);
 

@@ -21,8 +21,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
-// Of a cell's value; the envelope is one more.
-constexpr std::size_t kDepthMax = 64;
 
 [[noreturn]] void refuse(const std::string& key, const std::string& why) {
   throw StoreCorrupt("the cell " + printable(key) + " cannot be read: " + why +
@@ -37,7 +35,8 @@ constexpr std::size_t kDepthMax = 64;
 
 json::object parsed(const Entry& entry) {
   json::error_code error;
-  json::value document = exact_parse(entry.value, kDepthMax + 1, error);
+  constexpr std::size_t kDepthMax = kCellDepthMax + 1;  // The envelope is a level, too.
+  json::value document = exact_parse(entry.value, kDepthMax, error);
   if (error || !document.is_object()) {
     refuse(entry.key, error ? "it is no JSON (" + error.message() + ")" : "it is no JSON object");
   }
@@ -64,9 +63,9 @@ void check_text(std::string_view text, std::string_view key) {
   }
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): as deep as kDepthMax.
+// NOLINTNEXTLINE(misc-no-recursion): as deep as kCellDepthMax.
 void check(const json::value& value, std::string_view key, std::size_t depth) {
-  if (depth > kDepthMax) {
+  if (value.is_structured() && depth >= kCellDepthMax) {  // Also an empty one is a level.
     refuse_value(key, "more than 64 levels");
   }
   if (value.is_double() && !std::isfinite(value.get_double())) {

@@ -4,12 +4,16 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include <holdfast/commit_outcome.hpp>
 
 namespace holdfast::detail {
+
+/// How deep the value of a cell may be nested.
+inline constexpr std::size_t kCellDepthMax = 64;
 
 /// What is stored under the key of a cell: docs/formats/cells.md. Members that this version does
 /// not know are kept.

@@ -20,8 +20,13 @@ namespace {
 struct Attempt {
   Batch batch;
   LostWrite write;  // What it will have been if its answer gets lost.
+  CellValue value;  // What it makes of the cell.
   bool writes = false;
 };
+
+std::optional<Version> version_of(const std::optional<Entry>& entry) {
+  return entry ? std::optional(entry->version) : std::nullopt;
+}
 
 Attempt attempt_on(const CellSlot& slot, std::optional<Entry> base) {
   Attempt attempt;
@@ -55,7 +60,9 @@ Task<CellValue> next_of(CellSlot& slot, CellMutator& mutator, const CellValue& c
   co_return next;
 }
 
-Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optional<Entry> base) {
+/// `always`: also writes what makes no difference.
+Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optional<Entry> base,
+                                bool always) {
   Envelope envelope;
   CellValue current;
   if (base) {
@@ -65,13 +72,14 @@ Task<Attempt> attempt_to_change(CellSlot& slot, CellMutator& mutator, std::optio
   Attempt attempt = attempt_on(slot, std::move(base));
   attempt.write.base_operation = envelope.operation();
   Task<CellValue> making = next_of(slot, mutator, current);
-  const CellValue next = co_await making;
+  attempt.value = co_await making;
   // A batch with nothing but its condition asks whether the version is still the current one.
-  attempt.writes = next && next != current;
+  attempt.writes = attempt.value && (always || attempt.value != current);
   if (attempt.writes) {
-    check_storable(*next, slot.key());
+    check_storable(*attempt.value, slot.key());
     attempt.write.operation = slot.core().next_operation();
-    attempt.batch.put(slot.key(), std::move(envelope).with(*next, attempt.write.operation));
+    attempt.batch.put(slot.key(),
+                      std::move(envelope).with(*attempt.value, attempt.write.operation));
   }
   co_return attempt;
 }
@@ -99,18 +107,20 @@ Task<std::optional<std::optional<Entry>>> read_back(Store& store, const std::str
   co_return read;
 }
 
-/// True once the change is there, false if it did not happen: then `entry` is what is there.
-Task<bool> try_once(CellSlot& slot, Attempt attempt, std::optional<Entry>& entry) {
+/// The version that the cell has by the change; nothing if it did not happen: then `entry` is what
+/// is there.
+Task<std::optional<Version>> try_once(CellSlot& slot, Attempt& attempt,
+                                      std::optional<Entry>& entry) {
   Store& store = *slot.core().store();
   std::exception_ptr lost;
   const std::optional<CommitOutcome> outcome =
       co_await commit_or_lose_sight(store, std::move(attempt.batch), lost);
   if (outcome && outcome->committed() != nullptr) {
-    co_return true;
+    co_return outcome->committed()->version;
   }
   if (outcome) {
     entry = outcome->conflict()->current;
-    co_return false;
+    co_return std::nullopt;
   }
   std::optional<std::optional<Entry>> now = co_await read_back(store, slot.key());
   Settled settled = Settled::kUnknown;
@@ -121,28 +131,44 @@ Task<bool> try_once(CellSlot& slot, Attempt attempt, std::optional<Entry>& entry
     std::rethrow_exception(lost);
   }
   entry = *std::move(now);
-  co_return settled == Settled::kHappened;
+  std::optional<Version> version;
+  if (settled == Settled::kHappened) {
+    version = entry ? entry->version : 0;
+  }
+  co_return version;
 }
 
-/// `mutator` null: erases. Whether anything was written.
-Task<bool> change_in_store(std::shared_ptr<CellSlot> slot, std::shared_ptr<CellMutator> mutator) {
+}  // namespace
+
+Task<CellChange> change_in_store(std::shared_ptr<CellSlot> slot,
+                                 std::shared_ptr<CellMutator> mutator, CellExpectation expected) {
   refuse_reentry(*slot);
   StateCore& core = slot->core();
   const Hold turn = co_await slot->line().lock();
   std::optional<Entry> entry = co_await core.store()->get(slot->key());
   for (std::uint32_t attempts = 1;; ++attempts) {
+    CellChange change;
+    change.before = version_of(entry);
+    if (!expected.holds(change.before)) {
+      change.version = change.before;
+      co_return change;
+    }
     Attempt attempt;
     if (mutator == nullptr) {
       attempt = attempt_to_erase(*slot, entry);
     } else {
-      Task<Attempt> making = attempt_to_change(*slot, *mutator, entry);
+      Task<Attempt> making = attempt_to_change(*slot, *mutator, entry, !expected.is_anything());
       attempt = co_await making;
     }
-    const bool writes = attempt.writes;
-    Task<bool> trying = try_once(*slot, std::move(attempt), entry);
-    const bool done = co_await trying;
-    if (done) {
-      co_return writes;
+    Task<std::optional<Version>> trying = try_once(*slot, attempt, entry);
+    const std::optional<Version> version = co_await trying;
+    if (version) {
+      change.made = true;
+      if (attempt.value) {
+        change.version = attempt.writes ? version : change.before;
+        change.value = std::move(attempt.value);
+      }
+      co_return change;
     }
     if (attempts >= core.options().attempts_max) {
       throw ConcurrentModification(slot->key(), attempts);
@@ -157,15 +183,15 @@ Task<bool> change_in_store(std::shared_ptr<CellSlot> slot, std::shared_ptr<CellM
   }
 }
 
-}  // namespace
-
 Task<void> mutate_in_store(std::shared_ptr<CellSlot> slot, std::shared_ptr<CellMutator> mutator) {
-  Task<bool> change = change_in_store(std::move(slot), std::move(mutator));
-  co_await change;
+  Task<CellChange> changing = change_in_store(std::move(slot), std::move(mutator), {});
+  co_await changing;
 }
 
 Task<bool> erase_in_store(std::shared_ptr<CellSlot> slot) {
-  return change_in_store(std::move(slot), nullptr);
+  Task<CellChange> changing = change_in_store(std::move(slot), nullptr, {});
+  const CellChange change = co_await changing;
+  co_return change.before.has_value();
 }
 
 Task<CellValue> read_from_store(std::shared_ptr<CellSlot> slot) {

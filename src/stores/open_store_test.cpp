@@ -118,5 +118,29 @@ TEST_F(OpenStore, ABackupTellsWhatItCopied) {
   EXPECT_THROW(sync_wait(pool, store->backup(folder_ / "none" / "copy")), InvalidArgument);
 }
 
+TEST(RedactedUrl, HidesWhatIsSecretAndNothingElse) {
+  EXPECT_EQ(redacted_url("postgres://ada:s3cret@db/app"), "postgres://ada:***@db/app");
+  EXPECT_EQ(redacted_url("redis://:s3cret@db:6379/0"), "redis://:***@db:6379/0");
+  EXPECT_EQ(redacted_url("postgres://ada:s3/c?r@et@db/app"), "postgres://ada:***@db/app");
+  EXPECT_EQ(redacted_url("ada:s3cret@db"), "ada:***@db");
+  EXPECT_EQ(redacted_url("postgres://db/app?user=ada&password=s3cret&sslmode=require"),
+            "postgres://db/app?user=ada&password=***&sslmode=require");
+  EXPECT_EQ(redacted_url("etcd://db?Auth_Token=s3cret"), "etcd://db?Auth_Token=***");
+  for (const char* url : {"", "memory:", "sqlite:/home/a:b@c/x.db?sync=strict", "file:a@b",
+                          "postgres://ada@db:5432/app", "postgres://db:5432/app", "no url"}) {
+    EXPECT_EQ(redacted_url(url), url);
+  }
+}
+
+TEST(RedactedUrl, IsWhatMessagesShow) {
+  for (const char* url :
+       {"postgers://ada:s3cret@db/app", "memory://ada:s3cret@db", "ada:s3cret@db",
+        "postgres://ada:s3cret%zz@db/app", "sqlite:?password=s3cret", "x://a:b?s3cret@db"}) {
+    const std::string message = refused_url(url);
+    EXPECT_THAT(message, HasSubstr("***")) << message;
+    EXPECT_EQ(message.find("s3c"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -12,7 +12,7 @@ namespace holdfast::detail {
 
 /// `scheme:path?name=value&name=value`, taken apart and unescaped.
 struct StoreUrl {
-  std::string text;
+  std::string text;  ///< For messages: without its secrets.
   std::string scheme;
   std::string path;
   std::vector<std::pair<std::string, std::string>> options;

@@ -37,7 +37,8 @@ class InAFolder(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name).resolve()
         self.url = f"sqlite:{self.folder}/a.db"
-        self.environment = dict(os.environ, HOLDFAST_STORE=self.url)
+        self.environment = dict(os.environ, HOLDFAST_STORE=self.url,
+                                XDG_CONFIG_HOME=str(self.folder / "config"))
 
     def run_holdfast(self, *words: str, **options):
         return subprocess.run([PROGRAM, *words], cwd=self.folder, text=True, timeout=PATIENCE,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes stores for store_test.py, and uses them as another process would.
+// Makes stores for store_test.py and its like, and uses them as another process would.
 //
 //   store_maker fill URL COUNT   commits so many entries
+//   store_maker cells URL COUNT  makes so many cells in the global scope
+//   store_maker put URL KEY TEXT puts it there, whatever it is
 //   store_maker write URL        commits until its standard input ends; a line after the first one
 //   store_maker newer PATH       gives an SQLite store a format that is yet to come
 //   store_maker keep PATH        takes the turn to write, says so, and keeps it in the same way
@@ -18,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include <holdfast/all_any.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/open_store.hpp>
 #include <holdfast/spawn.hpp>
+#include <holdfast/state.hpp>
 
 #include "store/sidecar.hpp"
 #include "store_sqlite/connection.hpp"
@@ -41,13 +45,17 @@ void wait_for_end_of_input() {
   }
 }
 
-holdfast::Task<void> put(holdfast::Store& store, std::string key) {
+holdfast::Task<void> put(holdfast::Store& store, std::string key, std::string value) {
   holdfast::Batch batch;
-  batch.put(key, "value of " + key);
+  batch.put(key, value);
   const holdfast::CommitOutcome outcome = co_await store.commit(std::move(batch));
   if (outcome.committed() == nullptr) {
     throw std::runtime_error("a commit without a condition was refused");
   }
+}
+
+holdfast::Task<void> put(holdfast::Store& store, const std::string& key) {
+  return put(store, key, "value of " + key);
 }
 
 void fill(const std::string& url, int count) {
@@ -56,6 +64,17 @@ void fill(const std::string& url, int count) {
   for (int i = 0; i < count; ++i) {
     holdfast::sync_wait(pool, put(*store, "key/" + std::to_string(i)));
   }
+}
+
+void make_cells(const std::string& url, int count) {
+  const auto store = holdfast::open_store(url);
+  const holdfast::State state(*store);
+  holdfast::ThreadPool pool(1);
+  std::vector<holdfast::Task<void>> changes;
+  for (int i = 0; i < count; ++i) {
+    changes.push_back(state.global().cell<int>(std::to_string(i)).set(i + 1));
+  }
+  holdfast::sync_wait(pool, holdfast::all(std::move(changes)));
 }
 
 void write(const std::string& url) {
@@ -94,6 +113,12 @@ void run(const std::vector<std::string>& words) {
   const std::string& action = words.at(0);
   if (action == "fill") {
     fill(words.at(1), std::stoi(words.at(2)));
+  } else if (action == "cells") {
+    make_cells(words.at(1), std::stoi(words.at(2)));
+  } else if (action == "put") {
+    const auto store = holdfast::open_store(words.at(1));
+    holdfast::ThreadPool pool(1);
+    holdfast::sync_wait(pool, put(*store, words.at(2), words.at(3)));
   } else if (action == "write") {
     write(words.at(1));
   } else if (action == "newer") {
