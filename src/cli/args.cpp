@@ -10,6 +10,7 @@
 
 #include "examples/scenario.hpp"
 #include "lock_args.hpp"
+#include "locks_args.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -171,34 +172,6 @@ CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
   return store;
 }
 
-/// The words behind 'holdfast locks'.
-struct LocksWords {
-  std::string url;
-  std::string name;
-  std::string output = "table";
-};
-
-void add_locks_options(CLI::App& command, LocksWords& words) {
-  command
-      .add_option("--store", words.url,
-                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
-  command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
-      ->type_name("FORM");
-  command.footer(kExitCodes);
-}
-
-CLI::App* add_locks_command(CLI::App& app, LocksWords& words) {
-  CLI::App* locks = app.add_subcommand("locks", "Say who holds locks, and who waits");
-  locks->group("Commands")->allow_extras();
-  add_locks_options(*locks, words);
-  CLI::App* show = locks->add_subcommand("show", "All about one of them");
-  show->group("Commands")->allow_extras();
-  show->add_option("NAME", words.name, "The lock")->type_name(" ");
-  add_locks_options(*show, words);
-  return locks;
-}
-
 Output parse_output(const std::string& word) {
   if (word == "table") {
     return Output::kTable;
@@ -227,17 +200,6 @@ void check_target(const std::string& target) {
 std::string store_of_environment() {
   const char* url = std::getenv("HOLDFAST_STORE");  // NOLINT(concurrency-mt-unsafe): one thread.
   return url == nullptr ? std::string{} : url;
-}
-
-LocksArgs locks_args(const CLI::App& locks, const LocksWords& words) {
-  LocksArgs args;
-  args.output = words.output == "jsonl" ? Output::kJsonLines : parse_output(words.output);
-  args.url = words.url.empty() ? store_of_environment() : words.url;
-  args.name = words.name;
-  if (locks.got_subcommand("show") && args.name.empty()) {
-    throw UsageError("the name is missing: write 'holdfast locks show NAME'");
-  }
-  return args;
 }
 
 StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
@@ -271,6 +233,8 @@ Args parse_args(int argc, const char* const* argv) {
   app.footer(kExitCodes);
   // Words that nothing has a use for are kept, to be complained about in our own words.
   app.allow_extras();
+  // A lock may have the name of a command.
+  app.require_subcommand(0, 1);
 
   DemoArgs demo_args;
   CLI::App* demo = app.add_subcommand("demo", "Play the examples and check what they promise");
@@ -292,7 +256,7 @@ Args parse_args(int argc, const char* const* argv) {
     argc = static_cast<int>(end - argv);
   }
   LocksWords locks_words;
-  const CLI::App* locks = add_locks_command(app, locks_words);
+  const CLI::App* locks = add_locks_command(app, locks_words, kExitCodes);
 
   try {
     app.parse(argc, argv);
@@ -317,6 +281,7 @@ Args parse_args(int argc, const char* const* argv) {
     return lock_args(lock_words);
   }
   if (locks->parsed()) {
+    locks_words.url = locks_words.url.empty() ? store_of_environment() : locks_words.url;
     return locks_args(*locks, locks_words);
   }
   if (!demo->parsed()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -60,10 +61,36 @@ struct LockArgs {
   std::vector<std::string> command;
 };
 
+enum class LocksAction : std::uint8_t {
+  kList,
+  kShow,
+  kHistory,
+  kRelease,
+  kSet,
+  kPause,
+  kResume,
+  kDrain,
+  kDisableSlot,
+  kEnableSlot
+};
+
 struct LocksArgs {
-  std::string name;  ///< Empty: all of them.
+  LocksAction action = LocksAction::kList;
+  std::string name;  ///< Empty only for a list of all.
   std::string url;   ///< Empty: the user's own store.
   Output output = Output::kTable;
+  std::size_t limit = 0;      ///< Of a history.
+  bool only_changes = false;  ///< Likewise.
+  std::optional<std::uint64_t> fence;
+  std::string holder;
+  bool yes = false;
+  std::string slot;  ///< A number, or a name.
+  bool sets_capacity = false;
+  std::optional<std::uint64_t> capacity;  ///< Nothing: as defined.
+  bool sets_history = false;
+  std::optional<Duration> keep_history;  ///< Nothing: as usual.
+  std::string by;                        ///< Empty: this user.
+  std::string reason;
 };
 
 using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs>;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lock_args.hpp"
 
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -11,7 +10,7 @@
 #include <fmt/core.h>
 #include <holdfast/gate.hpp>
 
-#include "duration.hpp"
+#include "option_value.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -46,38 +45,6 @@ constexpr int kExitCodeMax = 255;
 // What is shorter is lost while the heartbeat waits for its turn on a busy machine.
 constexpr Duration kLeaseMin = std::chrono::milliseconds(100);
 constexpr Duration kRunMin = std::chrono::milliseconds(1);
-
-std::string no_time(std::string_view option, std::string_view word) {
-  return fmt::format("'{} {}' is no time; write such as 500ms, 30s, 30m, 3h or 1d", option, word);
-}
-
-Duration time_of(std::string_view option, const std::string& word) {
-  const auto duration = parse_duration(word);
-  if (!duration) {
-    throw UsageError(no_time(option, word));
-  }
-  return *duration;
-}
-
-Duration time_of(std::string_view option, const std::string& word, Duration least) {
-  const Duration duration = time_of(option, word);
-  if (duration < least) {
-    throw UsageError(
-        fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
-  }
-  return duration;
-}
-
-std::int64_t number_of(std::string_view option, const std::string& word, std::int64_t least,
-                       std::int64_t most) {
-  std::int64_t number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, number);
-  if (error != std::errc{} || rest != end || number < least || number > most) {
-    throw UsageError(fmt::format("'{} {}' is no number from {} to {}", option, word, least, most));
-  }
-  return number;
-}
 
 OnLost on_lost_of(const std::string& word) {
   if (word == "term") {

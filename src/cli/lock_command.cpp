@@ -34,6 +34,7 @@
 #include "duration.hpp"
 #include "escape.hpp"
 #include "exit_code.hpp"
+#include "host_name.hpp"
 #include "own_store.hpp"
 
 namespace holdfast::cli {
@@ -106,12 +107,8 @@ class Voice {
 /// "backup.sh:4711@db1".
 std::string holder_name(const std::string& command) {
   constexpr std::size_t kPartMax = 64;
-  std::array<char, kPartMax + 1> host{};
-  if (gethostname(host.data(), kPartMax) != 0) {
-    host.front() = '\0';
-  }
   const std::string file = one_line(std::filesystem::path(command).filename().string());
-  return fmt::format("{}:{}@{}", file.substr(0, kPartMax), getpid(), host.data());
+  return fmt::format("{}:{}@{}", file.substr(0, kPartMax), getpid(), host_name());
 }
 
 /// "'gpus' has 4 slots".
@@ -445,7 +442,11 @@ class LockCommand {
     }
     if (!release(hold)) {
       voice_.warn(
-          fmt::format("the lease of '{}' was lost before the command had ended", args_.name));
+          session_->valid()
+              ? fmt::format("'{}' was taken away before the command had ended: 'holdfast "
+                            "locks history' says by whom",
+                            args_.name)
+              : fmt::format("the lease of '{}' was lost before the command had ended", args_.name));
       return kLeaseLost;
     }
     voice_.tell(fmt::format("released '{}' after {}", args_.name,
