@@ -43,11 +43,17 @@ enum class LockKind : std::uint8_t { kPermits, kReader, kWriter };
 /// What becomes of the command when the lease is lost.
 enum class OnLost : std::uint8_t { kTerminate, kKill, kWarn };
 
-struct LockArgs {
+/// One of the locks that a command is to have.
+struct WantedLock {
   std::string name;
   LockKind kind = LockKind::kPermits;
   std::optional<std::uint64_t> slots;  ///< Nothing: a mutex, or the writer if there are readers.
   std::uint64_t weight = 1;
+};
+
+struct LockArgs {
+  std::vector<WantedLock> locks;  ///< One at least; no name twice.
+  bool by_lock_option = false;    ///< They were given by '--lock'.
   int priority = 0;
   std::optional<Duration> wait;  ///< Nothing: for ever.
   std::optional<int> conflict_exit_code;

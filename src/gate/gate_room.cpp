@@ -90,6 +90,9 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const std::vector<std::uint64_t> actors = current_actors();
   if (!wish.actor.empty()) {
     request.actors.push_back("@" + wish.actor);
+    for (const std::string& other : wish.needed_by) {
+      request.actors.push_back("@" + other);
+    }
     request.may_hold_others = true;
   } else {
     for (const std::uint64_t actor : actors) {
