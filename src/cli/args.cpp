@@ -257,6 +257,10 @@ Args parse_args(int argc, const char* const* argv) {
   }
   LocksWords locks_words;
   const CLI::App* locks = add_locks_command(app, locks_words, kExitCodes);
+  ViewWords view_words;
+  const CLI::App* explain = add_explain_command(app, view_words, kExitCodes);
+  const CLI::App* graph = add_graph_command(app, view_words, kExitCodes);
+  const CLI::App* top = add_top_command(app, view_words, kExitCodes);
 
   try {
     app.parse(argc, argv);
@@ -283,6 +287,16 @@ Args parse_args(int argc, const char* const* argv) {
   if (locks->parsed()) {
     locks_words.url = locks_words.url.empty() ? store_of_environment() : locks_words.url;
     return locks_args(*locks, locks_words);
+  }
+  view_words.url = view_words.url.empty() ? store_of_environment() : view_words.url;
+  if (explain->parsed()) {
+    return explain_args(view_words);
+  }
+  if (graph->parsed()) {
+    return graph_args(view_words);
+  }
+  if (top->parsed()) {
+    return top_args(view_words);
   }
   if (!demo->parsed()) {
     throw UsageError("a command is missing, such as 'holdfast demo'");

@@ -99,7 +99,26 @@ struct LocksArgs {
   std::string reason;
 };
 
-using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs>;
+struct ExplainArgs {
+  std::string what;  ///< A lock, or a holder.
+  std::string url;   ///< Empty: the user's own store.
+  bool json = false;
+};
+
+enum class GraphForm : std::uint8_t { kText, kDot, kJson };
+
+struct GraphArgs {
+  std::string url;  ///< Empty: the user's own store.
+  GraphForm form = GraphForm::kText;
+};
+
+struct TopArgs {
+  std::string url;  ///< Empty: the user's own store.
+  bool once = false;
+};
+
+using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs, ExplainArgs,
+                          GraphArgs, TopArgs>;
 
 [[nodiscard]] Args parse_args(int argc, const char* const* argv);
 

@@ -180,4 +180,77 @@ LocksArgs locks_args(const CLI::App& locks, const LocksWords& words) {
   return args;
 }
 
+// --- Explain, graph and top ----------------------------------------------------------------------
+
+namespace {
+
+CLI::App* add_view(CLI::App& app, const char* name, const char* help, ViewWords& words,
+                   const char* footer) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->group("Commands")->allow_extras();
+  command
+      ->add_option("--store", words.url,
+                   "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
+      ->type_name("URL");
+  command->footer(footer);
+  return command;
+}
+
+void add_form(CLI::App& command, ViewWords& words) {
+  command.add_option("-o,--output", words.output, "text (the default) or json")->type_name("FORM");
+}
+
+bool is_json(const std::string& word) {
+  if (word != "text" && word != "json") {
+    const auto suggestion = did_you_mean(word, {"text", "json"});
+    throw UsageError(fmt::format("unknown form '{}' of output{}", word,
+                                 suggestion.empty() ? "; write text or json" : suggestion));
+  }
+  return word == "json";
+}
+
+}  // namespace
+
+CLI::App* add_explain_command(CLI::App& app, ViewWords& words, const char* footer) {
+  CLI::App* command =
+      add_view(app, "explain", "Say why someone waits, and for whom", words, footer);
+  command->add_option("WHAT", words.what, "A lock, or a holder; a part of its name will do")
+      ->type_name(" ");
+  add_form(*command, words);
+  return command;
+}
+
+CLI::App* add_graph_command(CLI::App& app, ViewWords& words, const char* footer) {
+  CLI::App* command = add_view(app, "graph", "Show who waits for whom", words, footer);
+  command->add_flag("--dot", words.dot, "For Graphviz");
+  add_form(*command, words);
+  return command;
+}
+
+CLI::App* add_top_command(CLI::App& app, ViewWords& words, const char* footer) {
+  CLI::App* command = add_view(app, "top", "Watch the locks", words, footer);
+  command->add_flag("--once", words.once, "Print them once, and end");
+  return command;
+}
+
+ExplainArgs explain_args(const ViewWords& words) {
+  if (words.what.empty()) {
+    throw UsageError("what is to be explained? Write 'holdfast explain NAME', a lock or a holder");
+  }
+  return {.what = words.what, .url = words.url, .json = is_json(words.output)};
+}
+
+GraphArgs graph_args(const ViewWords& words) {
+  const bool json = is_json(words.output);
+  if (json && words.dot) {
+    throw UsageError("'--dot' and '-o json' exclude each other");
+  }
+  return {.url = words.url,
+          .form = json        ? GraphForm::kJson
+                  : words.dot ? GraphForm::kDot
+                              : GraphForm::kText};
+}
+
+TopArgs top_args(const ViewWords& words) { return {.url = words.url, .once = words.once}; }
+
 }  // namespace holdfast::cli

@@ -26,9 +26,26 @@ struct LocksWords {
   std::string reason;
 };
 
+/// Those behind 'holdfast explain', 'graph' and 'top'.
+struct ViewWords {
+  std::string url;
+  std::string what;
+  std::string output = "text";
+  bool dot = false;
+  bool once = false;
+};
+
 /// `footer` is what all commands end their help with.
 [[nodiscard]] CLI::App* add_locks_command(CLI::App& app, LocksWords& words, const char* footer);
 /// Throws `UsageError`.
 [[nodiscard]] LocksArgs locks_args(const CLI::App& locks, const LocksWords& words);
+
+[[nodiscard]] CLI::App* add_explain_command(CLI::App& app, ViewWords& words, const char* footer);
+[[nodiscard]] CLI::App* add_graph_command(CLI::App& app, ViewWords& words, const char* footer);
+[[nodiscard]] CLI::App* add_top_command(CLI::App& app, ViewWords& words, const char* footer);
+/// These throw `UsageError`, too.
+[[nodiscard]] ExplainArgs explain_args(const ViewWords& words);
+[[nodiscard]] GraphArgs graph_args(const ViewWords& words);
+[[nodiscard]] TopArgs top_args(const ViewWords& words);
 
 }  // namespace holdfast::cli

@@ -16,12 +16,15 @@
 #include "demo.hpp"
 #include "escape.hpp"
 #include "exit_code.hpp"
+#include "explain_command.hpp"
+#include "graph_command.hpp"
 #include "interrupt.hpp"
 #include "lock_command.hpp"
 #include "locks_command.hpp"
 #include "signals.hpp"
 #include "store_command.hpp"
 #include "terminal.hpp"
+#include "top_command.hpp"
 
 namespace holdfast::cli {
 
@@ -90,6 +93,25 @@ ExitCode run(const LocksArgs& args) {
   Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
   const ExitCode code = run_locks_command(terminal, args);
   return code_of_output(terminal, code);
+}
+
+ExitCode run(const ExplainArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_explain_command(terminal, args);
+  return code_of_output(terminal, code);
+}
+
+ExitCode run(const GraphArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_graph_command(terminal, args);
+  return code_of_output(terminal, code);
+}
+
+int run(const TopArgs& args) {
+  const Signals signals;
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const int code = run_top_command(terminal, args, signals);
+  return terminal.error() == 0 ? code : code_of_output(terminal, kOk);
 }
 
 int run_program(int argc, const char* const* argv) {
