@@ -15,13 +15,18 @@ from locks_in_a_folder import PATIENCE, PROGRAM, InAFolder
 MAKER = os.environ["STORE_MAKER"]
 # Says that it runs, tells of signals, and ends when it is told to.
 CATCH = """
-import os, signal, sys
+import os, select, signal, sys
 def caught(number, frame):
     print("caught", signal.Signals(number).name, flush=True)
 for name in sys.argv[1:]:
     signal.signal(getattr(signal, name), caught)
+# A signal that comes just before the wait ends it, too.
+news, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
 print("in", os.getpid(), flush=True)
-sys.stdin.readline()
+while 0 not in select.select([0, news], [], [])[0]:
+    os.read(news, 1)
 """
 
 
@@ -132,7 +137,7 @@ class Waiting(InAFolder):
     def test_who_was_stopped_too_long_has_lost_its_place(self):
         holder = self.hold("a")
         stopped = self.wait_in_queue("a", "--lease=500ms", "--", "touch", "ran")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         next_one = self.wait_in_queue("a", "--", "true")
         self.finish(holder)
         self.assert_ends(next_one, 0)
@@ -390,7 +395,7 @@ class Ends(InAFolder):
     def test_a_holder_that_was_stopped_too_long_ends_its_command(self):
         stopped = self.catch("SIGTERM", options=("--lease=1s",))
         waiter = self.wait_in_queue("a", "--", "true")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         self.assert_ends(waiter, 0)
         self.assertIsNone(stopped.poll())
         stopped.send_signal(signal.SIGCONT)
@@ -403,7 +408,7 @@ class Ends(InAFolder):
     def lose(self, *options: str) -> subprocess.Popen:
         stopped = self.catch("SIGTERM", options=("--lease=500ms", *options))
         waiter = self.wait_in_queue("a", "--", "true")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         self.assert_ends(waiter, 0)
         stopped.send_signal(signal.SIGCONT)
         return stopped

@@ -74,6 +74,15 @@ class InAFolder(unittest.TestCase):
         process.stdin.write(text + "\n")
         process.stdin.flush()
 
+    def stop(self, process: subprocess.Popen) -> None:
+        """Stops it, but not in the middle of a commit: nobody could go on."""
+        process.send_signal(signal.SIGSTOP)
+        while self.run_holdfast("lock", "probe", f"--store={self.url}?busy_timeout=100ms", "--",
+                                "true").returncode != 0:
+            process.send_signal(signal.SIGCONT)
+            self.expect(0, "lock", "probe", "--", "true")
+            process.send_signal(signal.SIGSTOP)
+
     def finish(self, process: subprocess.Popen, code: int = 0) -> None:
         self.tell(process, str(code))
         self.assert_ends(process, code)
