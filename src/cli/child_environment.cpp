@@ -19,6 +19,8 @@ namespace holdfast::cli {
 namespace {
 
 constexpr const char* kActor = "HOLDFAST_ACTOR";
+/// The nearest ones; each costs a row while it waits.
+constexpr std::size_t kAncestorsMax = 100;
 
 std::string locks_json(const std::vector<DurableHold>& holds) {
   std::vector<std::string> locks;
@@ -54,7 +56,7 @@ std::vector<std::string> ancestors_of_environment() {
   const char* value = std::getenv(kActor);  // NOLINT(concurrency-mt-unsafe): nobody sets it here.
   std::string_view text = value == nullptr ? std::string_view{} : value;
   std::vector<std::string> ancestors;
-  while (!text.empty()) {
+  while (!text.empty() && ancestors.size() < kAncestorsMax) {
     const std::string_view one = text.substr(0, text.find(','));
     text.remove_prefix(std::min(one.size() + 1, text.size()));
     if (is_session_id(one)) {
