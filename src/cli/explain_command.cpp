@@ -127,15 +127,6 @@ Sentences sentences_of(const Locks& locks, const GateInfo& gate) {
   return all;
 }
 
-std::string json_strings(const Sentences& sentences) {
-  std::vector<std::string> values;
-  values.reserve(sentences.size());
-  for (const std::string& sentence : sentences) {
-    values.push_back(json_string(sentence));
-  }
-  return json_array(values);
-}
-
 std::string json_outlook(const Wait& wait, StoreTime now) {
   const Outlook outlook = outlook_of(wait, now);
   return json_object(
@@ -263,18 +254,15 @@ std::string json_held(const Locks& locks, const std::string& name) {
 std::string json_waited_for(const Locks& locks, const std::string& name) {
   std::vector<std::string> waits;
   for (const Wait& wait : waits_by(locks, name)) {
-    std::vector<std::string> held_by;
-    for (const GateHolderInfo& holder : wait.gate->holders) {
-      held_by.push_back(json_string(holder.holder));
-    }
-    std::vector<std::string> behind;
+    std::vector<std::string> before;
+    before.reserve(wait.position);
     for (std::size_t i = 0; i < wait.position; ++i) {
-      behind.push_back(json_string(wait.gate->waiters[i].holder));
+      before.push_back(wait.gate->waiters[i].holder);
     }
     waits.push_back(json_object({{"lock", json_string(wait.gate->name)},
                                  {"wait", json_waiter(*wait.waiter, locks.now)},
-                                 {"held_by", json_array(held_by)},
-                                 {"behind", json_array(behind)}}));
+                                 {"held_by", json_strings(names_of_holders(*wait.gate))},
+                                 {"behind", json_strings(before)}}));
   }
   return json_array(waits);
 }

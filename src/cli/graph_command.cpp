@@ -123,13 +123,9 @@ void print_dot(Terminal& terminal, const Locks& locks) {
 void print_json(Terminal& terminal, const Locks& locks, const std::string& url) {
   std::vector<std::string> waits;
   for (const Wait& wait : all_waits(locks)) {
-    std::vector<std::string> held_by;
-    for (const GateHolderInfo& holder : wait.gate->holders) {
-      held_by.push_back(json_string(holder.holder));
-    }
     waits.push_back(json_object({{"waiter", json_string(wait.waiter->holder)},
                                  {"lock", json_string(wait.gate->name)},
-                                 {"held_by", json_array(held_by)},
+                                 {"held_by", json_strings(names_of_holders(*wait.gate))},
                                  {"position", std::to_string(wait.position)},
                                  {"waited_ms", json_ms(locks.now - wait.waiter->asked_at)},
                                  {"why", json_string(word_of(wait.waiter->why.kind))}}));

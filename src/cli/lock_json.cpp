@@ -22,15 +22,6 @@ std::string json_numbers(const std::vector<std::uint64_t>& numbers) {
   return json_array(values);
 }
 
-std::string json_strings(const std::vector<std::string>& texts) {
-  std::vector<std::string> values;
-  values.reserve(texts.size());
-  for (const std::string& text : texts) {
-    values.push_back(json_string(text));
-  }
-  return json_array(values);
-}
-
 std::string json_rate(const GateDefinition& definition) {
   return definition.rate_count == 0 ? "null"
                                     : json_object({{"count", std::to_string(definition.rate_count)},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,6 +52,16 @@ Event event_of(const OperatorChangeInfo& change, StoreTime now) {
           .json = json_change(change, now)};
 }
 
+template <typename Record>
+std::vector<Event> events_of(const std::vector<Record>& records, StoreTime now) {
+  std::vector<Event> events;
+  events.reserve(records.size());
+  for (const Record& record : records) {
+    events.push_back(event_of(record, now));
+  }
+  return events;
+}
+
 void print_events(Terminal& terminal, const LocksArgs& args, const std::vector<Event>& events) {
   std::vector<Row> rows{{"AGO", "WHO", "WHAT", "FENCE", "WAITED", "HELD", "REASON"}};
   std::vector<std::string> objects;
@@ -93,13 +104,8 @@ Task<ExitCode> show_history(Terminal& terminal, const LocksArgs& args, Store& st
   const std::vector<OperatorChangeInfo> changes = co_await operator_changes(store, args.name);
   const StoreTime now = co_await store.time();
   std::vector<Event> events;
-  for (const OperatorChangeInfo& change : changes) {
-    events.push_back(event_of(change, now));
-  }
-  for (const GateGrantInfo& grant : grants) {
-    events.push_back(event_of(grant, now));
-  }
-  std::ranges::stable_sort(events, std::greater{}, &Event::at);
+  std::ranges::merge(events_of(changes, now), events_of(grants, now), std::back_inserter(events),
+                     std::greater{}, &Event::at, &Event::at);
   events.resize(std::min(events.size(), args.limit));
   print_events(terminal, args, events);
   co_return kOk;

@@ -25,6 +25,7 @@ bool holds_up(const GateWaiterInfo& waiter, const GateHolderInfo& holder) {
 std::optional<StoreTime> free_at(const GateInfo& gate, std::uint64_t wanted, std::uint64_t free,
                                  StoreTime now) {
   std::vector<const GateHolderInfo*> holders;
+  holders.reserve(gate.holders.size());
   for (const GateHolderInfo& holder : gate.holders) {
     holders.push_back(&holder);
   }
@@ -94,6 +95,15 @@ Outlook outlook_of(const Wait& wait, StoreTime now) {
       return {"at once", now};
   }
   return {"when the lock is free", std::nullopt};
+}
+
+std::vector<std::string> names_of_holders(const GateInfo& gate) {
+  std::vector<std::string> names;
+  names.reserve(gate.holders.size());
+  for (const GateHolderInfo& holder : gate.holders) {
+    names.push_back(holder.holder);
+  }
+  return names;
 }
 
 std::string holders_text(const GateInfo& gate) {

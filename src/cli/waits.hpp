@@ -30,6 +30,7 @@ struct Outlook {
 };
 [[nodiscard]] Outlook outlook_of(const Wait& wait, StoreTime now);
 
+[[nodiscard]] std::vector<std::string> names_of_holders(const GateInfo& gate);
 /// "nobody", "a", "a and b", "a, b and 3 more".
 [[nodiscard]] std::string holders_text(const GateInfo& gate);
 

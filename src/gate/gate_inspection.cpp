@@ -106,6 +106,7 @@ Task<std::vector<GateGrantInfo>> history_of(Store& store, detail::GateKeys keys)
   const std::string prefix = keys.grants();
   const ScanOptions all{.limit = kGateGrantsKept};
   const Page page = co_await store.scan(prefix, all);
+  grants.reserve(page.entries.size());
   for (const Entry& entry : page.entries) {
     grants.push_back(
         info_of(detail::parse_gate_record<record::GateGrant>(entry, "the grant of a gate")));
