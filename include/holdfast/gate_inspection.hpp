@@ -27,6 +27,7 @@ struct GateHolderInfo {
   StoreTime granted_at{};
   std::string reason;
   std::optional<StoreTime> expires_at;  ///< Nothing: its session is over.
+  std::string actor;  ///< As of `AcquireOptions`; empty if it is known to its process alone.
 };
 
 /// Who waits at one.
@@ -39,6 +40,8 @@ struct GateWaiterInfo {
   std::optional<StoreTime> deadline;  ///< Then it gives up.
   std::string reason;
   WhyNot why;
+  std::string actor;                   ///< As of `AcquireOptions`; empty if it is known to its
+  std::vector<std::string> needed_by;  ///< process alone.
 };
 
 struct GateInfo {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ struct AcquireOptions {
   /// Who cannot go on while this waits, by a name that is known in all processes. Empty: the task.
   /// See `DeadlockError`.
   std::string_view actor{};
+  /// Others that cannot go on before `actor` does, by such names: the process that started this
+  /// one, and waits for its end. Counts only beside an `actor`.
+  std::span<const std::string_view> needed_by{};
   /// How many may wait, this one included; one too many gets `QueueFull`.
   std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
 };

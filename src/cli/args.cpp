@@ -13,6 +13,7 @@
 #include "config.hpp"
 #include "examples/scenario.hpp"
 #include "lock_args.hpp"
+#include "locks_args.hpp"
 #include "own_store.hpp"
 #include "state_args.hpp"
 #include "suggest.hpp"
@@ -182,31 +183,6 @@ CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
   return store;
 }
 
-/// The words behind 'holdfast locks'.
-struct LocksWords {
-  std::string url;
-  std::string name;
-  std::string output = "table";
-};
-
-void add_locks_options(CLI::App& command, LocksWords& words) {
-  command.add_option("--store", words.url, kStoreHelp)->type_name("URL");
-  command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
-      ->type_name("FORM");
-  command.footer(kExitCodes);
-}
-
-CLI::App* add_locks_command(CLI::App& app, LocksWords& words) {
-  CLI::App* locks = app.add_subcommand("locks", "Say who holds locks, and who waits");
-  locks->group("Commands")->allow_extras();
-  add_locks_options(*locks, words);
-  CLI::App* show = locks->add_subcommand("show", "All about one of them");
-  show->group("Commands")->allow_extras();
-  show->add_option("NAME", words.name, "The lock")->type_name(" ");
-  add_locks_options(*show, words);
-  return locks;
-}
-
 Output parse_output(const std::string& word) {
   if (word == "table") {
     return Output::kTable;
@@ -248,6 +224,12 @@ std::string chosen_store(const std::string& option) {
   return url;
 }
 
+template <typename CommandArgs>
+CommandArgs at_chosen_store(CommandArgs args) {
+  args.url = chosen_store(args.url);
+  return args;
+}
+
 /// What configuration files say of locks, unless all of it was said on the command line.
 void take_lock_defaults(const CLI::App& lock, LockWords& words) {
   const std::array options{"--lease", "--on-lost", "--grace"};
@@ -286,17 +268,6 @@ ConfigArgs config_args(const CLI::App& config, const std::string& output) {
   return {output == "jsonl" ? Output::kJsonLines : parse_output(output)};
 }
 
-LocksArgs locks_args(const CLI::App& locks, const LocksWords& words) {
-  LocksArgs args;
-  args.output = words.output == "jsonl" ? Output::kJsonLines : parse_output(words.output);
-  args.url = chosen_store(words.url);
-  args.name = words.name;
-  if (locks.got_subcommand("show") && args.name.empty()) {
-    throw UsageError("the name is missing: write 'holdfast locks show NAME'");
-  }
-  return args;
-}
-
 StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
   if (store.get_subcommands().empty()) {
     throw UsageError("a command is missing behind 'store': check, backup or stats");
@@ -327,6 +298,8 @@ Args parse_args(int argc, const char* const* argv) {
   app.footer(kExitCodes);
   // Words that nothing has a use for are kept, to be complained about in our own words.
   app.allow_extras();
+  // A lock may have the name of a command.
+  app.require_subcommand(0, 1);
 
   DemoArgs demo_args;
   CLI::App* demo = app.add_subcommand("demo", "Play the examples and check what they promise");
@@ -348,7 +321,11 @@ Args parse_args(int argc, const char* const* argv) {
     argc = static_cast<int>(end - argv);
   }
   LocksWords locks_words;
-  const CLI::App* locks = add_locks_command(app, locks_words);
+  const CLI::App* locks = add_locks_command(app, locks_words, kExitCodes);
+  ViewWords view_words;
+  const CLI::App* explain = add_explain_command(app, view_words, kExitCodes);
+  const CLI::App* graph = add_graph_command(app, view_words, kExitCodes);
+  const CLI::App* top = add_top_command(app, view_words, kExitCodes);
   StateWords state_words;
   const CLI::App* state = add_state_command(app, state_words);
   std::string config_output = "table";
@@ -375,17 +352,22 @@ Args parse_args(int argc, const char* const* argv) {
   }
   if (lock->parsed()) {
     take_lock_defaults(*lock, lock_words);
-    LockArgs args = lock_args(lock_words);
-    args.url = chosen_store(args.url);
-    return args;
+    return at_chosen_store(lock_args(lock_words));
   }
   if (locks->parsed()) {
-    return locks_args(*locks, locks_words);
+    return at_chosen_store(locks_args(*locks, locks_words));
+  }
+  if (explain->parsed()) {
+    return at_chosen_store(explain_args(view_words));
+  }
+  if (graph->parsed()) {
+    return at_chosen_store(graph_args(view_words));
+  }
+  if (top->parsed()) {
+    return at_chosen_store(top_args(view_words));
   }
   if (state->parsed()) {
-    StateArgs args = state_args(*state, state_words);
-    args.url = chosen_store(state_words.url);
-    return args;
+    return at_chosen_store(state_args(*state, state_words));
   }
   if (config->parsed()) {
     return config_args(*config, config_output);

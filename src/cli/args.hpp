@@ -49,11 +49,17 @@ enum class LockKind : std::uint8_t { kPermits, kReader, kWriter };
 /// What becomes of the command when the lease is lost.
 enum class OnLost : std::uint8_t { kTerminate, kKill, kWarn };
 
-struct LockArgs {
+/// One of the locks that a command is to have.
+struct WantedLock {
   std::string name;
   LockKind kind = LockKind::kPermits;
   std::optional<std::uint64_t> slots;  ///< Nothing: a mutex, or the writer if there are readers.
   std::uint64_t weight = 1;
+};
+
+struct LockArgs {
+  std::vector<WantedLock> locks;  ///< One at least; no name twice.
+  bool by_lock_option = false;    ///< They were given by '--lock'.
   int priority = 0;
   std::optional<Duration> wait;  ///< Nothing: for ever.
   std::optional<int> conflict_exit_code;
@@ -67,10 +73,54 @@ struct LockArgs {
   std::vector<std::string> command;
 };
 
+enum class LocksAction : std::uint8_t {
+  kList,
+  kShow,
+  kHistory,
+  kRelease,
+  kSet,
+  kPause,
+  kResume,
+  kDrain,
+  kDisableSlot,
+  kEnableSlot
+};
+
 struct LocksArgs {
-  std::string name;  ///< Empty: all of them.
+  LocksAction action = LocksAction::kList;
+  std::string name;  ///< Empty only for a list of all.
   std::string url;   ///< Empty: the user's own store.
   Output output = Output::kTable;
+  std::size_t limit = 0;      ///< Of a history.
+  bool only_changes = false;  ///< Likewise.
+  std::optional<std::uint64_t> fence;
+  std::string holder;
+  bool yes = false;
+  std::string slot;  ///< A number, or a name.
+  bool sets_capacity = false;
+  std::optional<std::uint64_t> capacity;  ///< Nothing: as defined.
+  bool sets_history = false;
+  std::optional<Duration> keep_history;  ///< Nothing: as usual.
+  std::string by;                        ///< Empty: this user.
+  std::string reason;
+};
+
+struct ExplainArgs {
+  std::string what;  ///< A lock, or a holder.
+  std::string url;   ///< Empty: the user's own store.
+  bool json = false;
+};
+
+enum class GraphForm : std::uint8_t { kText, kDot, kJson };
+
+struct GraphArgs {
+  std::string url;  ///< Empty: the user's own store.
+  GraphForm form = GraphForm::kText;
+};
+
+struct TopArgs {
+  std::string url;  ///< Empty: the user's own store.
+  bool once = false;
 };
 
 enum class StateAction : std::uint8_t { kGet, kSet, kPatch, kDelete, kList, kWatch };
@@ -95,8 +145,8 @@ struct ConfigArgs {
   Output output = Output::kTable;
 };
 
-using Args =
-    std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs, StateArgs, ConfigArgs>;
+using Args = std::variant<PrintText, DemoArgs, StoreArgs, LockArgs, LocksArgs, ExplainArgs,
+                          GraphArgs, TopArgs, StateArgs, ConfigArgs>;
 
 [[nodiscard]] Args parse_args(int argc, const char* const* argv);
 

@@ -27,13 +27,14 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kStoreFailed:
     case ErrorCode::kOutcomeUnknown:
       return kIoFailed;
+    case ErrorCode::kDeadlock:
+      return kNotAcquired;
     case ErrorCode::kNoAccess:
       return kNoPermission;
     case ErrorCode::kWrongContext:
     case ErrorCode::kTaskTooDeep:
     case ErrorCode::kQueueFull:
     case ErrorCode::kDropped:
-    case ErrorCode::kDeadlock:
     case ErrorCode::kReentrantMutation:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json.hpp"
 
+#include <algorithm>
+
 #include "escape.hpp"
 
 namespace holdfast::cli {
@@ -19,6 +21,12 @@ std::string json_array(const std::vector<std::string>& values) {
     list += (list.empty() ? "" : ", ") + value;
   }
   return "[" + list + "]";
+}
+
+std::string json_strings(const std::vector<std::string>& texts) {
+  std::vector<std::string> values(texts.size());
+  std::ranges::transform(texts, values.begin(), json_string);
+  return json_array(values);
 }
 
 }  // namespace holdfast::cli

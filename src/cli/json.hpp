@@ -14,4 +14,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 /// Of values that are JSON already.
 [[nodiscard]] std::string json_array(const std::vector<std::string>& values);
 
+/// Of texts.
+[[nodiscard]] std::string json_strings(const std::vector<std::string>& texts);
+
 }  // namespace holdfast::cli

@@ -13,6 +13,7 @@ namespace holdfast::cli {
 /// The words behind 'holdfast lock', before they are understood.
 struct LockWords {
   std::string name;
+  std::vector<std::string> locks;
   std::string slots;
   bool shared = false;
   bool exclusive = false;

@@ -8,7 +8,7 @@
 namespace holdfast::cli {
 
 /// `holdfast locks`: prints who holds the locks of a store, which must exist unless it is the
-/// user's own, and who waits. Throws what the library throws.
+/// user's own, and who waits; or changes one of them. Throws what the library throws.
 [[nodiscard]] ExitCode run_locks_command(Terminal& terminal, const LocksArgs& args);
 
 }  // namespace holdfast::cli

@@ -18,6 +18,8 @@
 #include "demo.hpp"
 #include "escape.hpp"
 #include "exit_code.hpp"
+#include "explain_command.hpp"
+#include "graph_command.hpp"
 #include "interrupt.hpp"
 #include "lock_command.hpp"
 #include "locks_command.hpp"
@@ -25,6 +27,7 @@
 #include "state_command.hpp"
 #include "store_command.hpp"
 #include "terminal.hpp"
+#include "top_command.hpp"
 
 namespace holdfast::cli {
 
@@ -114,6 +117,25 @@ ExitCode run(const ConfigArgs& args) {
   Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
   show_config(terminal, args);
   return code_of_output(terminal, kOk);
+}
+
+ExitCode run(const ExplainArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_explain_command(terminal, args);
+  return code_of_output(terminal, code);
+}
+
+ExitCode run(const GraphArgs& args) {
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const ExitCode code = run_graph_command(terminal, args);
+  return code_of_output(terminal, code);
+}
+
+int run(const TopArgs& args) {
+  const Signals signals;
+  Terminal terminal(STDOUT_FILENO, traits_of(STDOUT_FILENO));
+  const int code = run_top_command(terminal, args, signals);
+  return terminal.error() == 0 ? code : code_of_output(terminal, kOk);
 }
 
 int run_program(int argc, const char* const* argv) {

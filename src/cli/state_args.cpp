@@ -219,6 +219,7 @@ StateArgs state_args(const CLI::App& state, const StateWords& words) {
                   return command.get_name() == one.name;
                 })->action;
   read_scope(args, words.scope);
+  args.url = words.url;
   args.name = words.name;
   args.output = output_of(words.output);
   const bool has_json = args.action == StateAction::kSet || args.action == StateAction::kPatch;

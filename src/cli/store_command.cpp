@@ -23,12 +23,6 @@ namespace holdfast::cli {
 
 namespace {
 
-std::string json_strings(const std::vector<std::string>& texts) {
-  std::vector<std::string> values(texts.size());
-  std::transform(texts.begin(), texts.end(), values.begin(), json_string);
-  return json_array(values);
-}
-
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }

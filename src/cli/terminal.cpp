@@ -65,6 +65,12 @@ std::size_t Terminal::columns() const noexcept {
   return ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
+std::size_t Terminal::rows() const noexcept {
+  constexpr std::size_t kUsual = 24;
+  winsize size{};
+  return ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kUsual;
+}
+
 std::string Terminal::paint(Colour colour, std::string_view text) const {
   if (!traits_.colour) {
     return std::string(text);
@@ -91,6 +97,11 @@ void Terminal::status(std::string_view text) {
   }
   status_ = text;
   write(std::string(kClearLine) + status_);
+}
+
+void Terminal::draw(std::string_view bytes) {
+  const std::scoped_lock lock(mutex_);
+  write(bytes);
 }
 
 void Terminal::write(std::string_view bytes) noexcept {

@@ -35,6 +35,8 @@ class Terminal {
   [[nodiscard]] const TerminalTraits& traits() const noexcept { return traits_; }
   /// How many letters fit on a line.
   [[nodiscard]] std::size_t columns() const noexcept;
+  /// How many lines fit on the screen.
+  [[nodiscard]] std::size_t rows() const noexcept;
   /// `text` in a colour, where there are colours.
   [[nodiscard]] std::string paint(Colour colour, std::string_view text) const;
 
@@ -42,6 +44,9 @@ class Terminal {
   void line(std::string_view text);
   /// Draws the last line, which must fit; an empty one takes it away. Only when `live`.
   void status(std::string_view text);
+
+  /// Writes these bytes, whatever they do to the terminal.
+  void draw(std::string_view bytes);
 
   /// The `errno` of the write that failed, or 0.
   [[nodiscard]] int error() const noexcept { return error_; }

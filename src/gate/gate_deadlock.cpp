@@ -153,6 +153,11 @@ class WaitingWorld {
     GateRows its_gate{GateKeys(wait.gate())};
     its_gate.read_waiter(*waiter);
     const record::GateWaiter& record = its_gate.waiters().begin()->second.record;
+    // It may have waited in another process than it holds in, and only that one is dead.
+    const bool alive = co_await is_alive(record.lease_key());
+    if (!alive) {
+      co_return;
+    }
     actor.gate = wait.gate();
     actor.waiter_key = wait.waiter_key();
     actor.shape = {record.weight(), record.shared()};

@@ -21,6 +21,11 @@ constexpr char kBehindSlash = '/' + 1;
 
 using detail::store_time;
 
+/// Without the sign that it is known in all processes; empty if it is not.
+std::string known_everywhere(std::string_view actor) {
+  return actor.starts_with('@') ? std::string(actor.substr(1)) : std::string{};
+}
+
 GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
   GateWaiterInfo info;
   info.holder = waiter.record.holder();
@@ -32,6 +37,14 @@ GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
     info.deadline = store_time(waiter.record.deadline_ns());
   }
   info.reason = waiter.record.reason();
+  for (const std::string& one : waiter.record.actors()) {
+    std::string actor = known_everywhere(one);
+    if (!actor.empty() && info.actor.empty()) {
+      info.actor = std::move(actor);
+    } else if (!actor.empty()) {
+      info.needed_by.push_back(std::move(actor));
+    }
+  }
   return info;
 }
 
@@ -93,6 +106,7 @@ Task<std::vector<GateGrantInfo>> history_of(Store& store, detail::GateKeys keys)
   const std::string prefix = keys.grants();
   const ScanOptions all{.limit = kGateGrantsKept};
   const Page page = co_await store.scan(prefix, all);
+  grants.reserve(page.entries.size());
   for (const Entry& entry : page.entries) {
     grants.push_back(
         info_of(detail::parse_gate_record<record::GateGrant>(entry, "the grant of a gate")));
@@ -116,6 +130,7 @@ GateHolderInfo info_of(const GateRows::Holder& holder) {
   info.asked_at = store_time(holder.record.asked_at_ns());
   info.granted_at = store_time(holder.record.granted_at_ns());
   info.reason = holder.record.reason();
+  info.actor = known_everywhere(holder.record.actor());
   return info;
 }
 

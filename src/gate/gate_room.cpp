@@ -88,6 +88,9 @@ GateRequest GateRoom::request_for(const Wish& wish, std::span<const std::uint64_
   request.queue_max = options.timeout == Duration::zero() ? 0 : options.queue_max;
   if (!wish.actor.empty()) {
     request.actors.push_back("@" + wish.actor);
+    for (const std::string& other : wish.needed_by) {
+      request.actors.push_back("@" + other);
+    }
     request.may_hold_others = true;
     return request;
   }

@@ -40,6 +40,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
     std::string holder;
     std::string reason;
     std::string actor;
+    std::vector<std::string> needed_by;
     bool shared = false;
   };
   /// Nothing if it was refused for having to wait, which only a `queue_max` of zero leads to.

@@ -66,6 +66,7 @@ GateRoom::Wish wish(const GateRoom& room, const AcquireOptions& options, bool sh
                       .holder = std::string(options.holder),
                       .reason = std::string(options.reason),
                       .actor = std::string(options.actor),
+                      .needed_by = {options.needed_by.begin(), options.needed_by.end()},
                       .shared = shared};
   if (wish.holder.empty()) {
     wish.holder = room.session().name();
@@ -73,6 +74,7 @@ GateRoom::Wish wish(const GateRoom& room, const AcquireOptions& options, bool sh
   wish.options.holder = {};
   wish.options.reason = {};
   wish.options.actor = {};
+  wish.options.needed_by = {};
   return wish;
 }
 
@@ -98,7 +100,13 @@ Task<std::optional<DurableHold>> try_to_go_in(const std::shared_ptr<GateRoom>& r
 /// Options with the texts that they point to.
 struct OwnedOptions {
   explicit OwnedOptions(const AcquireOptions& given)
-      : options(given), holder(given.holder), reason(given.reason), actor(given.actor) {}
+      : options(given),
+        holder(given.holder),
+        reason(given.reason),
+        actor(given.actor),
+        needed_by(given.needed_by.begin(), given.needed_by.end()) {
+    options.needed_by = {};
+  }
 
   [[nodiscard]] AcquireOptions with(std::uint64_t weight, TimePoint give_up_at) const {
     AcquireOptions with = options;
@@ -116,6 +124,7 @@ struct OwnedOptions {
   std::string holder;
   std::string reason;
   std::string actor;
+  std::vector<std::string> needed_by;
 };
 
 /// The indices of the requests, in the order in which all take them.
@@ -142,8 +151,10 @@ Task<std::optional<std::vector<DurableHold>>> take_all(std::vector<DurableReques
   for (const std::size_t i : order) {
     const DurableRequest& request = requests[i];
     const AcquireOptions one = options.with(request.weight(), give_up_at);
+    GateRoom::Wish one_wish = wish(*request.room(), one, request.shared());
+    one_wish.needed_by = options.needed_by;
     std::optional<DurableHold> hold =
-        co_await GateRoom::acquire(request.room(), wish(*request.room(), one, request.shared()));
+        co_await GateRoom::acquire(request.room(), std::move(one_wish));
     if (!hold) {
       for (DurableHold& taken : holds) {
         if (taken) {

@@ -3,102 +3,31 @@
 locks` with real processes."""
 import json
 import os
-import pathlib
 import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import unittest
 
-PROGRAM = os.environ["HOLDFAST"]
+from locks_in_a_folder import PATIENCE, PROGRAM, InAFolder
+
 MAKER = os.environ["STORE_MAKER"]
-PATIENCE = 50
-# Says that it runs, and ends with the code that it is told.
-OBEY = "echo in $HOLDFAST_SLOT $HOLDFAST_FENCE; read code; exit $code"
-# The same, but tells of signals.
+# Says that it runs, tells of signals, and ends when it is told to.
 CATCH = """
-import os, signal, sys
+import os, select, signal, sys
 def caught(number, frame):
     print("caught", signal.Signals(number).name, flush=True)
 for name in sys.argv[1:]:
     signal.signal(getattr(signal, name), caught)
+# A signal that comes just before the wait ends it, too.
+news, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
 print("in", os.getpid(), flush=True)
-sys.stdin.readline()
+while 0 not in select.select([0, news], [], [])[0]:
+    os.read(news, 1)
 """
-
-
-class InAFolder(unittest.TestCase):
-    """A folder with a store of its own."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name).resolve()
-        self.url = f"sqlite:{self.folder}/a.db"
-        self.environment = dict(os.environ, HOLDFAST_STORE=self.url,
-                                XDG_CONFIG_HOME=str(self.folder / "config"))
-
-    def run_holdfast(self, *words: str, **options):
-        return subprocess.run([PROGRAM, *words], cwd=self.folder, text=True, timeout=PATIENCE,
-                              capture_output=True, env=self.environment, **options)
-
-    def expect(self, code: int, *words: str, **options):
-        done = self.run_holdfast(*words, **options)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
-
-    def start(self, *words: str) -> subprocess.Popen:
-        # In a session of its own: should the tests lose their terminal while a process of their
-        # group is stopped, the kernel would hang up on all of them.
-        process = subprocess.Popen([PROGRAM, "lock", *words], cwd=self.folder, text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=self.environment,
-                                   start_new_session=True)
-        self.addCleanup(self.end, process)
-        return process
-
-    def end(self, process: subprocess.Popen) -> None:
-        if process.poll() is None:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-        process.communicate(timeout=PATIENCE)
-
-    def hold(self, *words: str) -> subprocess.Popen:
-        """One whose command runs, and ends when it is told to."""
-        process = self.start(*words, "--", "sh", "-c", OBEY)
-        self.line_of(process)
-        return process
-
-    def line_of(self, process: subprocess.Popen) -> list[str]:
-        words = process.stdout.readline().split()
-        if not words or words[0] not in ("in", "caught"):
-            self.fail(f"{words} {process.communicate(timeout=PATIENCE)}")
-        process.words = words
-        return words
-
-    def wait_in_queue(self, *words: str) -> subprocess.Popen:
-        """One that waits."""
-        before = self.show(words[0])["waiting"]
-        process = self.start(*words)
-        while self.show(words[0])["waiting"] == before:
-            self.assertIsNone(process.poll())
-        return process
-
-    def tell(self, process: subprocess.Popen, text: str) -> None:
-        process.stdin.write(text + "\n")
-        process.stdin.flush()
-
-    def finish(self, process: subprocess.Popen, code: int = 0) -> None:
-        self.tell(process, str(code))
-        self.assert_ends(process, code)
-
-    def assert_ends(self, process: subprocess.Popen, code: int) -> None:
-        self.assertEqual(process.wait(timeout=PATIENCE), code)
-
-    def show(self, name: str) -> dict:
-        return json.loads(self.expect(0, "locks", "show", name, "-o", "json").stdout)
 
 
 class Commands(InAFolder):
@@ -208,7 +137,7 @@ class Waiting(InAFolder):
     def test_who_was_stopped_too_long_has_lost_its_place(self):
         holder = self.hold("a")
         stopped = self.wait_in_queue("a", "--lease=500ms", "--", "touch", "ran")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         next_one = self.wait_in_queue("a", "--", "true")
         self.finish(holder)
         self.assert_ends(next_one, 0)
@@ -261,6 +190,156 @@ class Waiting(InAFolder):
         self.assert_ends(low, 0)
         self.assert_ends(high, 0)
         self.assertEqual((self.folder / "log").read_text(), "high\nlow\n")
+
+
+class Several(InAFolder):
+    def test_all_are_held_and_all_are_let_go_of(self):
+        both = self.start("--lock", "b", "--lock", "a", "--", "sh", "-c",
+                          "echo in; read code; exit $code")
+        self.line_of(both)
+        for name in ("a", "b"):
+            self.assertEqual(self.show(name)["held"], 1)
+            self.expect(75, "lock", name, "-n", "--", "true")
+        self.finish(both, 5)
+        for name in ("a", "b"):
+            self.expect(0, "lock", name, "-n", "--", "true")
+
+    def test_all_or_nothing(self):
+        holder = self.hold("b")
+        for words in (["-n"], ["-w", "20ms"]):
+            done = self.expect(75, "lock", "--lock=a", "--lock=b", *words, "-v", "--", "touch",
+                               "ran")
+            self.assertIn("'a', 'b' were not acquired", done.stderr)
+            self.assertEqual(self.show("a")["held"], 0)
+        waiter = self.start("--lock=b", "--lock=a", "--", "touch", "ran")
+        while self.show("b")["waiting"] == 0:
+            self.assertIsNone(waiter.poll())
+        waiter.send_signal(signal.SIGTERM)
+        self.assert_ends(waiter, 128 + signal.SIGTERM)
+        self.assertEqual((self.show("a")["held"], self.show("b")["waiting"]), (0, 0))
+        self.assertFalse((self.folder / "ran").exists())
+        self.finish(holder)
+
+    def test_in_whatever_order_they_are_named(self):
+        count = "n=$(cat n); echo $((n + 1)) > n"
+        (self.folder / "n").write_text("0\n")
+        both = [self.start("--lock", one, "--lock", other, "--", "sh", "-c", count)
+                for one, other in (("a", "b"), ("b", "a")) * 4]
+        for process in both:
+            self.assert_ends(process, 0)
+        self.assertEqual((self.folder / "n").read_text(), "8\n")
+
+    def test_the_environment(self):
+        done = self.expect(0, "lock", "--lock", "b", "--lock", "a:shared", "--lock=c:slots=2/4",
+                           "--", "env")
+        found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        locks = json.loads(found["HOLDFAST_LOCKS"])
+        self.assertEqual([(one["name"], one["slots"]) for one in locks],
+                         [("b", [0]), ("a", []), ("c", [0, 1])])
+        self.assertEqual(len({one["fence"] for one in locks}), 3)
+        for name in ("LOCK", "FENCE", "SLOT", "SLOTS"):
+            self.assertNotIn("HOLDFAST_" + name, found)
+        one = self.expect(0, "lock", "--lock", "b", "--", "env").stdout
+        self.assertIn("HOLDFAST_LOCK=b\n", one)
+        self.assertIn('HOLDFAST_LOCKS=[{"name": "b", "fence": ', one)
+
+    def test_what_stands_behind_a_name(self):
+        reader = self.hold("data", "--shared")
+        self.expect(0, "lock", "--lock=data:shared", "--lock=x", "-n", "--", "true")
+        for writer in ("data", "data:exclusive"):
+            self.expect(75, "lock", f"--lock={writer}", "--lock=x", "-n", "--", "true")
+        self.finish(reader)
+        self.expect(0, "lock", "odd:shared", "--", "true")
+        done = self.expect(0, "lock", "--lock=odd:shared:slots=1", "--lock=10:30", "--",
+                           "printenv", "HOLDFAST_LOCKS")
+        self.assertEqual([one["name"] for one in json.loads(done.stdout)],
+                         ["odd:shared", "10:30"])
+
+    def test_words_that_cannot_be_understood(self):
+        for text, *words in (
+                ("'--lock a' is there twice", "--lock=a", "--lock=a:shared"),
+                ("'b' stands beside '--lock'; write '--lock b'", "b", "--lock=a"),
+                ("write it behind the name, such as '--lock a:shared'", "--lock=a", "--shared"),
+                ("such as '--lock a:slots=2'", "--lock=a", "--slots=2"),
+                ("the name is missing in '--lock :shared'", "--lock=:shared"),
+                ("'--lock a:slots 0' is no number", "--lock=a:slots=0"),
+                ("'--lock a:slots 3' is no number from 1 to 2", "--lock=a:slots=3/2")):
+            done = self.expect(64, "lock", *words, "--", "true")
+            self.assertIn(text, done.stderr)
+        self.expect(0, "lock", "gpus", "--slots=4", "--", "true")
+        done = self.expect(64, "lock", "--lock=a", "--lock=gpus", "--", "true")
+        self.assertIn("'gpus' has 4 slots; write --lock gpus:slots=4", done.stderr)
+        self.assertEqual([one["name"] for one in json.loads(
+            self.expect(0, "locks", "-o", "json").stdout)["locks"]], ["gpus"])
+
+
+class Circles(InAFolder):
+    """Waits that would never end."""
+
+    def test_a_command_that_asks_for_what_it_is_run_under(self):
+        done = self.expect(75, "lock", "a", "--", PROGRAM, "lock", "a", "--", "touch", "ran")
+        self.assertRegex(done.stderr, r"^holdfast: deadlock: 'touch:\d+@\S+' waits for a, held by "
+                                      r"'holdfast:\d+@\S+' \(error 300, see docs/errors\)\n$")
+        self.assertFalse((self.folder / "ran").exists())
+        self.assertEqual(self.show("a")["waiting"], 0)
+
+    def test_however_deep(self):
+        done = self.expect(75, "lock", "a", "--", PROGRAM, "lock", "b", "--", "sh", "-c",
+                           f"{PROGRAM} lock c -v -- {PROGRAM} lock --lock c2 --lock a -v -- true")
+        self.assertIn("deadlock: 'true:", done.stderr)
+        self.assertIn("waits for a, held by 'holdfast:", done.stderr)
+
+    def test_other_locks_may_be_nested(self):
+        self.expect(0, "lock", "a", "--", PROGRAM, "lock", "b", "--", "true")
+        self.expect(0, "lock", "data", "--shared", "--", PROGRAM, "lock", "data", "--shared", "--",
+                    "true")
+        self.expect(0, "lock", "a", "--", PROGRAM, "lock", "a", "--store=sqlite:other.db", "--",
+                    "true")
+
+    def test_two_commands_below_one_wait_for_each_other_in_peace(self):
+        nested = f"{PROGRAM} lock b -- sh -c 'n=$(cat n); echo $((n + 1)) > n'"
+        (self.folder / "n").write_text("0\n")
+        done = self.expect(0, "lock", "a", "--", "sh", "-c",
+                           " & ".join([nested] * 4) + " & wait")
+        self.assertEqual(done.stderr, "")
+        self.assertEqual((self.folder / "n").read_text(), "4\n")
+
+    def cross(self, first: str, second: str) -> subprocess.Popen:
+        """Holds the first, and asks for the second when it is told to."""
+        process = self.start(first, "--", "sh", "-c",
+                             f"echo in; read go; exec {PROGRAM} lock {second} -- echo in {second}")
+        self.line_of(process)
+        return process
+
+    def test_two_shells_that_take_two_locks_in_opposite_orders(self):
+        one, other = self.cross("a", "b"), self.cross("b", "a")
+        self.tell(one, "go")
+        while self.show("b")["waiting"] == 0:
+            self.assertIsNone(one.poll())
+        self.tell(other, "go")
+        self.assert_ends(other, 75)
+        self.assertRegex(other.stderr.read(), r"deadlock: 'echo:\d+@\S+' waits for a, held by "
+                                              r"'sh:\d+@\S+', which waits for b, held by 'sh:")
+        self.assertEqual(self.line_of(one), ["in", "b"], "the other let go of it")
+        self.assert_ends(one, 0)
+
+    def test_whose_child_was_killed_waits_no_more(self):
+        ask = f"{PROGRAM} lock a -w 20ms -- true 2>&1"
+        other = self.start("b", "--", "timeout", "40", "sh", "-c",
+                           f"echo in; read go; while {ask} | grep -q deadlock; do :; done; echo in")
+        self.line_of(other)
+        one = self.start("a", "--", "sh", "-c",
+                         f"{PROGRAM} lock b --lease=500ms -- true & "
+                         "echo in $!; read go; kill -KILL $!; echo in; read code")
+        self.line_of(one)
+        while self.show("b")["waiting"] == 0:
+            self.assertIsNone(one.poll())
+        self.tell(one, "go")
+        self.line_of(one)
+        self.tell(other, "go")
+        # Until its lease has run out, it may be alive.
+        self.assert_ends(other, 0)
+        self.finish(one)
 
 
 class Ends(InAFolder):
@@ -316,7 +395,7 @@ class Ends(InAFolder):
     def test_a_holder_that_was_stopped_too_long_ends_its_command(self):
         stopped = self.catch("SIGTERM", options=("--lease=1s",))
         waiter = self.wait_in_queue("a", "--", "true")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         self.assert_ends(waiter, 0)
         self.assertIsNone(stopped.poll())
         stopped.send_signal(signal.SIGCONT)
@@ -329,7 +408,7 @@ class Ends(InAFolder):
     def lose(self, *options: str) -> subprocess.Popen:
         stopped = self.catch("SIGTERM", options=("--lease=500ms", *options))
         waiter = self.wait_in_queue("a", "--", "true")
-        stopped.send_signal(signal.SIGSTOP)
+        self.stop(stopped)
         self.assert_ends(waiter, 0)
         stopped.send_signal(signal.SIGCONT)
         return stopped

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lock_page.hpp"
+
+#include <string>
+
+#include <fmt/core.h>
+
+#include "duration.hpp"
+#include "escape.hpp"
+
+namespace holdfast::cli {
+
+std::vector<Row> list_rows(const Locks& locks) {
+  std::vector<Row> rows{{"NAME", "KIND", "STATE", "CAPACITY", "HELD", "WAITING", "HOLDERS"}};
+  for (const GateInfo& gate : locks.gates) {
+    std::string holders;
+    for (const GateHolderInfo& holder : gate.holders) {
+      holders += fmt::format("{}{}", holders.empty() ? "" : ", ", one_line(holder.holder));
+    }
+    rows.push_back({one_line(gate.name), std::string(kind_of(gate)), std::string(state_of(gate)),
+                    capacity_text(gate), std::to_string(held_of(gate)),
+                    std::to_string(gate.waiter_count), holders});
+  }
+  return rows;
+}
+
+std::vector<Row> holder_rows(const GateInfo& gate, StoreTime now) {
+  std::vector<Row> rows{{"HOLDER", "SLOTS", "FENCE", "SINCE", "EXPIRES", "REASON"}};
+  for (const GateHolderInfo& holder : gate.holders) {
+    const bool live = holder.expires_at && *holder.expires_at > now;
+    rows.push_back({one_line(holder.holder), slots_text(gate, holder), std::to_string(holder.fence),
+                    duration_text(now - holder.granted_at),
+                    live ? fmt::format("in {}", duration_text(*holder.expires_at - now)) : "over",
+                    one_line(holder.reason)});
+  }
+  return rows;
+}
+
+std::vector<Row> waiter_rows(const GateInfo& gate, StoreTime now) {
+  std::vector<Row> rows{{"WAITER", "WEIGHT", "PRIORITY", "SINCE", "WHY", "REASON"}};
+  for (const GateWaiterInfo& waiter : gate.waiters) {
+    rows.push_back({one_line(waiter.holder),
+                    waiter.shared ? "shared" : std::to_string(waiter.weight),
+                    std::to_string(waiter.priority), duration_text(now - waiter.asked_at),
+                    why_text(waiter.why, now), one_line(waiter.reason)});
+  }
+  return rows;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "option_value.hpp"
+
+#include <charconv>
+#include <system_error>
+
+#include <fmt/core.h>
+
+#include "args.hpp"
+#include "duration.hpp"
+
+namespace holdfast::cli {
+
+std::int64_t number_of(std::string_view option, const std::string& word, std::int64_t least,
+                       std::int64_t most) {
+  std::int64_t number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, number);
+  if (error != std::errc{} || rest != end || number < least || number > most) {
+    throw UsageError(fmt::format("'{} {}' is no number from {} to {}", option, word, least, most));
+  }
+  return number;
+}
+
+Duration time_of(std::string_view option, const std::string& word, Duration least) {
+  const auto duration = parse_duration(word);
+  if (!duration) {
+    throw UsageError(
+        fmt::format("'{} {}' is no time; write such as 500ms, 30s, 30m, 3h or 1d", option, word));
+  }
+  if (*duration < least) {
+    throw UsageError(
+        fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
+  }
+  return *duration;
+}
+
+}  // namespace holdfast::cli

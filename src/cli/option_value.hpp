@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <holdfast/clock.hpp>
+
+namespace holdfast::cli {
+
+/// The number that `word`, given to `option`, is; throws `UsageError` if it is none from `least` to
+/// `most`.
+[[nodiscard]] std::int64_t number_of(std::string_view option, const std::string& word,
+                                     std::int64_t least, std::int64_t most);
+
+/// Likewise a time, as of `parse_duration`.
+[[nodiscard]] Duration time_of(std::string_view option, const std::string& word,
+                               Duration least = Duration::zero());
+
+}  // namespace holdfast::cli
