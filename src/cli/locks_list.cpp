@@ -35,7 +35,8 @@ void print_list(Terminal& terminal, const LocksArgs& args, const Locks& locks,
     objects.push_back(json_lock(gate, locks.now));
   }
   if (args.output == Output::kJson) {
-    terminal.line(json_object({{"store", json_string(redacted_url(url))}, {"locks", json_array(objects)}}));
+    terminal.line(
+        json_object({{"store", json_string(redacted_url(url))}, {"locks", json_array(objects)}}));
     return;
   }
   for (const std::string& object : objects) {
