@@ -2,6 +2,7 @@
 #include "gate_room.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -29,6 +30,18 @@ std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& hol
   return {slots.begin(), slots.end()};
 }
 
+/// How much it had; 0: it is over.
+std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fence,
+                       StoreTime now) {
+  const auto holder = rows.holders().find(holder_key);
+  if (holder == rows.holders().end() || holder->second.fence != fence) {
+    return 0;
+  }
+  const std::uint64_t weight = holder->second.record.weight();
+  rows.end(holder_key, record::GateGrant::RELEASED, now);
+  return weight;
+}
+
 [[noreturn]] void throw_queue_full(const std::string& gate, const WhyNot& why) {
   std::string text("'");
   text.append(gate).append("': ").append(to_string(why));
@@ -36,6 +49,17 @@ std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& hol
 }
 
 }  // namespace
+
+GateRoom::Duty& GateRoom::Duty::operator=(Duty&& other) noexcept {
+  std::swap(room_, other.room_);
+  return *this;
+}
+
+GateRoom::Duty::~Duty() {
+  if (room_ != nullptr && --room_->duties_ == 0) {
+    room_->duties_.notify_all();
+  }
+}
 
 /// Takes a request back if the task that made it does not come to its end.
 class GateRoom::Withdrawal {
@@ -60,6 +84,55 @@ class GateRoom::Withdrawal {
   std::string request_id_;
   std::string waiter_key_;
   bool made_ = false;
+};
+
+/// The right to change the gate. Who gives it back sees to what was let go of meanwhile.
+class GateRoom::Turn {
+ public:
+  Turn(GateRoom& room, Hold hold) : room_(room), hold_(std::move(hold)) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    hold_.release();
+    room_.see_to_endings();
+  }
+
+ private:
+  GateRoom& room_;
+  Hold hold_;
+};
+
+/// Those that a change takes along. If it comes to nothing they are let go of still.
+class GateRoom::TakenEndings {
+ public:
+  explicit TakenEndings(GateRoom& room) : room_(room) {
+    const std::lock_guard lock(room.endings_mutex_);
+    endings_ = std::exchange(room.endings_, {});
+  }
+  TakenEndings(const TakenEndings&) = delete;
+  TakenEndings& operator=(const TakenEndings&) = delete;
+  ~TakenEndings() {
+    const std::lock_guard lock(room_.endings_mutex_);
+    std::ranges::move(endings_, std::back_inserter(room_.endings_));
+  }
+
+  /// How much they had.
+  [[nodiscard]] std::uint64_t end_in(GateRows& rows, StoreTime now) const {
+    std::uint64_t freed = 0;
+    for (const Ending& ending : endings_) {
+      freed += end_hold(rows, ending.holder_key, ending.fence, now);
+    }
+    return freed;
+  }
+  void are_over(Version version) {
+    if (!endings_.empty()) {
+      room_.watch_over(version, std::exchange(endings_, {}));
+    }
+  }
+
+ private:
+  GateRoom& room_;
+  std::vector<Ending> endings_;
 };
 
 GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCounts> hold_counts,
@@ -116,7 +189,8 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const auto arrival = std::make_shared<Arrival>();
   std::optional<Withdrawal> withdrawal;
   {
-    const Hold turn = co_await room->turn_.lock();
+    Hold taken = co_await room->turn_.lock();
+    const Turn turn(*room, std::move(taken));
     request.request_id = std::to_string(room->next_request_++);
     withdrawal.emplace(*room, request.request_id);
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -135,8 +209,8 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
         return room->check_wait(rows, asked, waiter_of(request, StoreTime{}));
       };
     }
-    const Changed changed = co_await room->ledger_.change(plan, std::move(terms));
-    room->welcome(changed, false);
+    const Changed changed = co_await room->change(plan, std::move(terms));
+    room->welcome(changed);
     switch (asked.outcome) {
       case Asked::Outcome::kRefused:
         withdrawal->not_needed();
@@ -144,6 +218,7 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
       case Asked::Outcome::kHeld:
         arrival->fence = changed.version;
         arrival->slots = slots_of(*room->ledger_.rows(), asked.key);
+        arrival->handed_over = room->is_handed_over(changed, request.weight);
         break;
       case Asked::Outcome::kWaits:
         withdrawal->waits_as(asked.key);
@@ -184,7 +259,8 @@ Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::Gate
 }
 
 Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
-  const Hold turn = co_await turn_.lock();
+  Hold taken = co_await turn_.lock();
+  const Turn turn(*this, std::move(taken));
   waiting_.erase(request_id);
   const std::string holder_key = keys().holder(session_.id(), request_id);
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -197,54 +273,146 @@ Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
   };
   GateLedger::Terms terms;
   terms.waiter_key = waiter_key;
-  const Changed changed = co_await ledger_.change(plan, std::move(terms));
-  welcome(changed, false);
+  const Changed changed = co_await change(plan, std::move(terms));
+  welcome(changed);
 }
 
 // --- Letting go ----------------------------------------------------------------------------------
 
 Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_key,
                              Version fence) {
-  bool held = false;
   std::uint64_t freed = 0;
   Changed changed;
   {
-    const Hold turn = co_await room->turn_.lock();
+    Hold taken = co_await room->turn_.lock();
+    const Turn turn(*room, std::move(taken));
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
-      const auto holder = rows.holders().find(holder_key);
-      held = holder != rows.holders().end() && holder->second.fence == fence;
-      if (held) {
-        freed = holder->second.record.weight();
-        rows.end(holder_key, record::GateGrant::RELEASED, now);
-      }
+      freed = end_hold(rows, holder_key, fence, now);
       return serve(rows, leases, now);
     };
-    changed = co_await room->ledger_.change(plan);
-    // What passes from hand to hand inside a session is held by it all along: whatever becomes of
-    // this commit, nobody else can have it. So the next one need not wait for the disk.
-    std::uint64_t passed_on = 0;
-    for (const Admitted& admitted : changed.served.admitted) {
-      passed_on += admitted.weight;
-    }
-    const bool one_for_one =
-        passed_on <= freed && room->definition_.kind == GateDefinition::Kind::kPermits;
-    room->welcome(changed, held && one_for_one);
+    changed = co_await room->change(plan);
+    changed.freed += freed;
+    room->welcome(changed);
   }
   if (changed.version != 0) {
     co_await room->store_.until_durable(changed.version);
   }
-  co_return held;
+  co_return freed > 0;
 }
 
 void GateRoom::release_in_background(std::string holder_key, Version fence) {
-  run_as_duty([this, key = std::move(holder_key), fence] { return let_go(key, fence); });
+  {
+    const std::lock_guard lock(endings_mutex_);
+    endings_.push_back({std::move(holder_key), fence, Duty(*this)});
+  }
+  see_to_endings();
 }
 
-Task<void> GateRoom::let_go(std::string holder_key, Version fence) {
-  static_cast<void>(co_await release(shared_from_this(), std::move(holder_key), fence));
+/// If someone has the turn, it does so when it gives it back.
+void GateRoom::see_to_endings() {
+  {
+    const std::lock_guard lock(endings_mutex_);
+    if (endings_.empty() || ending_ || turn_.is_locked()) {
+      return;
+    }
+    ending_ = true;
+  }
+  run_as_duty([this] { return end_until_none_is_left(); });
 }
 
-void GateRoom::welcome(const Changed& changed, bool handed_over) {
+Task<void> GateRoom::end_until_none_is_left() {
+  for (;;) {
+    const bool done = co_await unless_busy(end_what_was_let_go());
+    if (!done) {
+      co_await this_task::sleep_for(kSweepInterval);
+      continue;
+    }
+    const std::lock_guard lock(endings_mutex_);
+    ending_ = !endings_.empty();
+    if (!ending_) {
+      co_return;
+    }
+  }
+}
+
+Task<void> GateRoom::end_what_was_let_go() {
+  Hold taken = co_await turn_.lock();
+  const Turn turn(*this, std::move(taken));
+  const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
+    return serve(rows, leases, now);
+  };
+  const Changed changed = co_await change(plan);
+  welcome(changed);
+}
+
+/// One task for all of them: it is woken once for each sync, not once for each hold.
+void GateRoom::watch_over(Version version, std::vector<Ending> endings) {
+  if (version == 0) {
+    return;  // They were over before.
+  }
+  {
+    const std::lock_guard lock(endings_mutex_);
+    not_durable_.push_back({version, std::move(endings)});
+    if (std::exchange(watched_over_, true)) {
+      return;
+    }
+  }
+  run_in_background(see_that_they_last());
+}
+
+Task<void> GateRoom::see_that_they_last() {
+  for (;;) {
+    std::vector<Ended> ended;
+    {
+      const std::lock_guard lock(endings_mutex_);
+      ended = std::exchange(not_durable_, {});
+      watched_over_ = !ended.empty();
+    }
+    if (ended.empty()) {
+      co_return;
+    }
+    for (Ended& one : ended) {
+      const bool lasts = co_await unless_lost(one.version);
+      if (!lasts) {
+        const std::lock_guard lock(endings_mutex_);
+        std::ranges::move(one.endings, std::back_inserter(endings_));
+      }
+    }
+    see_to_endings();
+  }
+}
+
+Task<GateRoom::Changed> GateRoom::change(Plan plan) {
+  GateLedger::Terms terms;
+  return change(std::move(plan), std::move(terms));
+}
+
+Task<GateRoom::Changed> GateRoom::change(Plan plan, GateLedger::Terms terms) {
+  TakenEndings endings(*this);
+  Changed changed;
+  Plan whole = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+    changed.freed = endings.end_in(rows, now);
+    return plan(rows, leases, now);
+  };
+  GateLedger::Changed done = co_await ledger_.change(std::move(whole), std::move(terms));
+  changed.version = done.version;
+  changed.served = std::move(done.served);
+  endings.are_over(changed.version);
+  co_return changed;
+}
+
+/// What passes from hand to hand inside a session is held by it all along: whatever becomes of the
+/// commit, nobody else can have it. So the next one need not wait for the disk.
+bool GateRoom::is_handed_over(const Changed& changed, std::uint64_t weight) const noexcept {
+  std::uint64_t passed_on = weight;
+  for (const Admitted& admitted : changed.served.admitted) {
+    passed_on += admitted.weight;
+  }
+  return passed_on <= changed.freed && definition_.kind == GateDefinition::Kind::kPermits;
+}
+
+void GateRoom::welcome(const Changed& changed) {
+  const bool handed_over = is_handed_over(changed, 0);
   if (changed.served.look_again_at && !waiting_.empty()) {
     plan_to_look_at(*changed.served.look_again_at);
   }
@@ -282,14 +450,7 @@ void GateRoom::keep_until_ended(Spawned<void> running) {
 
 void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
   // Counted as long as the coroutine lives, be it that it never runs.
-  const auto done = [room = shared_from_this()](GateRoom* /*counted*/) {
-    if (--room->duties_ == 0) {
-      room->duties_.notify_all();
-    }
-  };
-  ++duties_;
-  auto counted = std::shared_ptr<GateRoom>(this, done);
-  Task<void> quiet = quietly(shared_from_this(), insist(std::move(counted), std::move(duty)));
+  Task<void> quiet = quietly(shared_from_this(), insist(Duty(*this), std::move(duty)));
   {
     const std::lock_guard lock(background_mutex_);
     if (closed_) {
@@ -305,7 +466,7 @@ void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
 }
 
 /// A row that is left behind would be in the way of others for as long as the session lives.
-Task<void> GateRoom::insist(std::shared_ptr<GateRoom> counted, std::function<Task<void>()> duty) {
+Task<void> GateRoom::insist(Duty /*counted*/, std::function<Task<void>()> duty) {
   for (;;) {
     const bool done = co_await unless_busy(duty());
     if (done) {
@@ -313,7 +474,6 @@ Task<void> GateRoom::insist(std::shared_ptr<GateRoom> counted, std::function<Tas
     }
     co_await this_task::sleep_for(kSweepInterval);
   }
-  counted.reset();
 }
 
 void GateRoom::wait_for_duties() noexcept {
@@ -338,10 +498,16 @@ Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
 }
 
 Task<void> GateRoom::fail_all(std::exception_ptr error) {
-  const Hold turn = co_await turn_.lock();
+  Hold taken = co_await turn_.lock();
+  const Turn turn(*this, std::move(taken));
   {
     const std::lock_guard lock(background_mutex_);
     attended_ = false;  // Whoever waits next is looked after again.
+  }
+  {
+    const std::lock_guard lock(endings_mutex_);
+    endings_.clear();  // They end with the session.
+    ending_ = false;
   }
   for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
     arrival->error = error;
@@ -372,7 +538,8 @@ Task<void> GateRoom::look_at(StoreTime at) {
   const StoreTime now = co_await store_.time();
   co_await this_task::sleep_for(std::max(at - now, Duration::zero()));
   {
-    const Hold turn = co_await turn_.lock();
+    Hold taken = co_await turn_.lock();
+    const Turn turn(*this, std::move(taken));
     if (next_look_at_ == at) {
       next_look_at_.reset();
     }
@@ -392,6 +559,21 @@ Task<void> GateRoom::watch_for_grants() {
   }
 }
 
+/// False: the commit is not in the store, or may not be.
+Task<bool> GateRoom::unless_lost(Version version) {
+  bool lasts = true;
+  try {
+    co_await store_.until_durable(version);
+  } catch (const StoreBusy&) {
+    lasts = false;
+  } catch (const StoreFull&) {
+    lasts = false;
+  } catch (const OutcomeUnknown&) {
+    lasts = false;
+  }
+  co_return lasts;
+}
+
 /// False: the store was busy or full, and it has to be tried again.
 Task<bool> GateRoom::unless_busy(Task<void> task) {
   bool done = true;
@@ -406,7 +588,8 @@ Task<bool> GateRoom::unless_busy(Task<void> task) {
 }
 
 Task<void> GateRoom::look_for_grants() {
-  const Hold turn = co_await turn_.lock();
+  Hold taken = co_await turn_.lock();
+  const Turn turn(*this, std::move(taken));
   if (waiting_.empty()) {
     co_return;
   }
@@ -446,7 +629,8 @@ Task<void> GateRoom::sweep() {
 }
 
 Task<void> GateRoom::serve_once() {
-  const Hold turn = co_await turn_.lock();
+  Hold taken = co_await turn_.lock();
+  const Turn turn(*this, std::move(taken));
   if (waiting_.empty()) {
     co_return;
   }
@@ -454,8 +638,8 @@ Task<void> GateRoom::serve_once() {
   const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
     return serve(rows, leases, now);
   };
-  const Changed changed = co_await ledger_.change(plan);
-  welcome(changed, false);
+  const Changed changed = co_await change(plan);
+  welcome(changed);
   co_await look_for_dropped();
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <holdfast/gates.hpp>
@@ -67,7 +68,28 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] const GateKeys& keys() const noexcept { return ledger_.keys(); }
 
   using Plan = GateLedger::Plan;
-  using Changed = GateLedger::Changed;
+  struct Changed : GateLedger::Changed {
+    std::uint64_t freed = 0;  ///< By holds of this session that it ended.
+  };
+  /// Counted by `wait_for_duties`, for as long as it is there.
+  class Duty {
+   public:
+    explicit Duty(GateRoom& room) noexcept : room_(&room) { ++room.duties_; }
+    Duty(Duty&& other) noexcept : room_(std::exchange(other.room_, nullptr)) {}
+    Duty& operator=(Duty&& other) noexcept;
+    ~Duty();
+
+   private:
+    GateRoom* room_;
+  };
+  /// A hold that was let go of, and is not over in the store yet.
+  struct Ending {
+    std::string holder_key;
+    Version fence = 0;
+    Duty counted;
+  };
+  class Turn;
+  class TakenEndings;
   /// A task of this session that waits.
   struct Arrival {
     Arrival() : awaited(*arrived.try_acquire()) {}
@@ -81,8 +103,13 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   class Withdrawal;
 
+  /// With the turn: what `plan` makes of the rows, when the holds were ended that were let go of.
+  [[nodiscard]] Task<Changed> change(Plan plan);
+  [[nodiscard]] Task<Changed> change(Plan plan, GateLedger::Terms terms);
+  /// Whether all who were let in, and `weight` more, have only what others of this session had.
+  [[nodiscard]] bool is_handed_over(const Changed& changed, std::uint64_t weight) const noexcept;
   /// With the turn: tells those of this session who were let in.
-  void welcome(const Changed& changed, bool handed_over);
+  void welcome(const Changed& changed);
   void plan_to_look_at(StoreTime at);
 
   [[nodiscard]] GateRequest request_for(const Wish& wish,
@@ -105,9 +132,14 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   void keep_until_ended(Spawned<void> running);
   /// For what others wait for.
   void run_as_duty(std::function<Task<void>()> duty);
-  static Task<void> insist(std::shared_ptr<GateRoom> counted, std::function<Task<void>()> duty);
+  static Task<void> insist(Duty counted, std::function<Task<void>()> duty);
   [[nodiscard]] static Task<bool> unless_busy(Task<void> task);
-  [[nodiscard]] Task<void> let_go(std::string holder_key, Version fence);
+  [[nodiscard]] Task<bool> unless_lost(Version version);
+  void see_to_endings();
+  [[nodiscard]] Task<void> end_until_none_is_left();
+  [[nodiscard]] Task<void> end_what_was_let_go();
+  void watch_over(Version version, std::vector<Ending> endings);
+  [[nodiscard]] Task<void> see_that_they_last();
 
   Session& session_;
   Store& store_;
@@ -128,6 +160,18 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::list<Spawned<void>> background_;
   std::size_t prune_at_ = 0;
   std::atomic<std::size_t> duties_ = 0;
+
+  // Whoever has the turn ends them on the way: to wait for it only to let go would cost the next one
+  // in line a change of threads.
+  std::mutex endings_mutex_;
+  std::vector<Ending> endings_;
+  bool ending_ = false;  // A task of its own does it.
+  struct Ended {
+    Version version = 0;
+    std::vector<Ending> endings;
+  };
+  std::vector<Ended> not_durable_;
+  bool watched_over_ = false;
 };
 
 }  // namespace holdfast::detail
