@@ -140,7 +140,7 @@ class Gate {
     }
     const auto waiters = table_.scan(rows.keys().waiters());
     for (std::size_t i = 0; i < std::min(window, waiters.size()); ++i) {
-      rows.read_waiter(waiters[i]);
+      rows.read_next_waiter(waiters[i]);
     }
     rows.has_more_waiters(waiters.size() > window);
     EXPECT_EQ(rows.waiter_count(), waiters.size());

@@ -15,6 +15,10 @@ namespace {
 
 /// How many waiters are read at a time: as many as one release may let in, and some dead ones.
 constexpr std::size_t kWaitersRead = 64;
+/// When so few are left of those that are known, the next ones are read, so many at a time: it
+/// costs more to begin than to go on.
+constexpr std::size_t kWaitersLeftMin = 8;
+constexpr std::size_t kWaitersReadNext = 1'024;
 constexpr std::size_t kHoldersRead = 1'000;
 /// Of old records of grants, so many go with one commit.
 constexpr std::uint64_t kGrantsDropped = 8;
@@ -58,6 +62,15 @@ void GateLedger::forget() {
   leases_.forget();
 }
 
+Task<void> GateLedger::forget_what_is_old() {
+  leases_.forget();
+  const std::optional<Entry> head = co_await store_.get(keys_.head(), Read::kApplied);
+  // Every commit that changes a row of the gate writes its head.
+  if (rows_ && (!head || head->version != rows_->head_version())) {
+    rows_.reset();
+  }
+}
+
 Task<GateLedger::Changed> GateLedger::change(Plan plan) {
   Terms terms;
   return change(std::move(plan), std::move(terms));
@@ -78,6 +91,9 @@ Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
     if (!known_before) {
       GateRows read = co_await load_gate(store_, keys_, waiters_max, Read::kApplied);
       rows.emplace(std::move(read));
+    }
+    if (known_before && rows->has_more_waiters() && rows->waiters().size() < kWaitersLeftMin) {
+      co_await read_more_waiters(*rows);
     }
     if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
       co_await add_waiter(*rows, terms.waiter_key);
@@ -127,6 +143,18 @@ Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
       co_await this_task::sleep_for(pause);
     }
   }
+}
+
+/// If others have changed the gate since, the commit will tell.
+Task<void> GateLedger::read_more_waiters(GateRows& rows) {
+  const std::string known_to = rows.waiters_known_to();
+  const std::string prefix = keys_.waiters();
+  const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
+  const Page page = co_await store_.scan(prefix, next);
+  for (const Entry& entry : page.entries) {
+    rows.read_next_waiter(entry);
+  }
+  rows.has_more_waiters(page.more);
 }
 
 Task<void> GateLedger::add_waiter(GateRows& rows, std::string key) {
@@ -192,7 +220,7 @@ Task<GateRows> load_gate(Store& store, GateKeys keys, std::size_t waiters_max, R
     const std::string waiters = keys.waiters();
     const Page page = co_await store.scan(waiters, first);
     for (const Entry& entry : page.entries) {
-      rows.read_waiter(entry);
+      rows.read_next_waiter(entry);
     }
     rows.has_more_waiters(page.more);
   }

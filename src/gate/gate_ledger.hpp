@@ -52,8 +52,11 @@ class GateLedger {
   [[nodiscard]] const GateRows* rows() const noexcept { return rows_ ? &*rows_ : nullptr; }
   /// The next change reads anew.
   void forget();
+  /// The same, but rows that nobody has changed since are kept.
+  [[nodiscard]] Task<void> forget_what_is_old();
 
  private:
+  [[nodiscard]] Task<void> read_more_waiters(GateRows& rows);
   [[nodiscard]] Task<void> add_waiter(GateRows& rows, std::string key);
   [[nodiscard]] Task<void> read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
                                        StoreTime store_now);

@@ -20,6 +20,7 @@ constexpr Duration kSweepInterval = std::chrono::seconds(1);
 /// Tasks in the background that have ended are looked for when there are twice as many as last
 /// time.
 constexpr std::size_t kPruneMin = 64;
+constexpr std::size_t kLookedForMax = 1'000;
 
 std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& holder_key) {
   const auto holder = rows.holders().find(holder_key);
@@ -634,7 +635,7 @@ Task<void> GateRoom::serve_once() {
   if (waiting_.empty()) {
     co_return;
   }
-  ledger_.forget();
+  co_await ledger_.forget_what_is_old();
   const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
     return serve(rows, leases, now);
   };
@@ -647,11 +648,16 @@ Task<void> GateRoom::serve_once() {
 /// an operator before it was seen here, has no row any more, and nobody to wake it.
 Task<void> GateRoom::look_for_dropped() {
   std::vector<std::string> without_row;
-  const GateRows& rows = *ledger_.rows();
+  const auto& waiters = ledger_.rows()->waiters();
+  // They are let in in their order, so whoever was is before all that wait, but for those that are
+  // too heavy at present. To look for each of many would take too long.
+  const bool look_for_each =
+      !ledger_.rows()->has_more_waiters() && waiting_.size() <= kLookedForMax;
   for (const auto& [request_id, arrival] : waiting_) {
-    const bool would_be_here =
-        !rows.has_more_waiters() || arrival->waiter_key <= rows.last_waiter_key();
-    if (would_be_here && !rows.waiters().contains(arrival->waiter_key)) {
+    const bool is_gone = look_for_each
+                             ? !waiters.contains(arrival->waiter_key)
+                             : waiters.empty() || arrival->waiter_key < waiters.begin()->first;
+    if (is_gone) {
       without_row.push_back(request_id);
     }
   }

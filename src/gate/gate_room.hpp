@@ -161,8 +161,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::size_t prune_at_ = 0;
   std::atomic<std::size_t> duties_ = 0;
 
-  // Whoever has the turn ends them on the way: to wait for it only to let go would cost the next one
-  // in line a change of threads.
+  // Whoever has the turn ends them on the way: to wait for it only to let go would cost the next
+  // one in line a change of threads.
   std::mutex endings_mutex_;
   std::vector<Ending> endings_;
   bool ending_ = false;  // A task of its own does it.

@@ -62,8 +62,9 @@ void GateRows::read_waiter(const Entry& entry) {
                                                              entry, "the waiter at a gate")});
 }
 
-std::string GateRows::last_waiter_key() const {
-  return waiters_.empty() ? keys_.waiters() : waiters_.rbegin()->first;
+void GateRows::read_next_waiter(const Entry& entry) {
+  read_waiter(entry);
+  waiters_known_to_ = entry.key;
 }
 
 record::GateHead& GateRows::change_head() noexcept {
@@ -84,7 +85,7 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
     write_waits(key, waiter);
   }
   // Behind one that is not here it would seem to be next.
-  if (!more_waiters_ || key < last_waiter_key()) {
+  if (!more_waiters_ || key < waiters_known_to_) {
     waiters_.emplace(key, Waiter{key, std::move(waiter)});
   } else {
     beyond_.emplace(key, std::move(waiter));
@@ -92,7 +93,7 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   return key;
 }
 
-void GateRows::leave(const std::string& waiter_key) {
+record::GateWaiter GateRows::leave(const std::string& waiter_key) {
   record::GateWaiter waiter;
   if (auto here = waiters_.extract(waiter_key)) {
     waiter = std::move(here.mapped().record);
@@ -110,6 +111,7 @@ void GateRows::leave(const std::string& waiter_key) {
       batch_.erase(wait_key(waiter.lease_key(), actor));
     }
   }
+  return waiter;
 }
 
 void GateRows::write_waits(const std::string& waiter_key, const record::GateWaiter& waiter) {

@@ -48,6 +48,8 @@ class GateRows {
   void read_head(const Entry& entry);
   void read_holder(const Entry& entry);
   void read_waiter(const Entry& entry);
+  /// The next ones in their order, which are read with this.
+  void read_next_waiter(const Entry& entry);
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
@@ -59,15 +61,16 @@ class GateRows {
   [[nodiscard]] bool has_more_waiters() const noexcept { return more_waiters_; }
   /// All there are, those that were not read included.
   [[nodiscard]] std::uint64_t waiter_count() const noexcept { return head_.waiter_count(); }
-  /// The key behind which the waiters begin that are not here.
-  [[nodiscard]] std::string last_waiter_key() const;
+  /// If there are more: all up to this key are here, and none behind it.
+  [[nodiscard]] const std::string& waiters_known_to() const noexcept { return waiters_known_to_; }
 
   // Changes.
 
   record::GateHead& change_head() noexcept;
   /// A waiter behind all of its priority; its key.
   std::string enqueue(record::GateWaiter waiter);
-  void leave(const std::string& waiter_key);
+  /// Removes a waiter; its record.
+  record::GateWaiter leave(const std::string& waiter_key);
   void grant(std::string holder_key, record::GateHolder holder);
   /// Ends a hold, and keeps a record of it.
   void end(const std::string& holder_key, record::GateGrant::End how, StoreTime now);
@@ -97,6 +100,7 @@ class GateRows {
   std::map<std::string, Holder> holders_;
   std::map<std::string, Waiter> waiters_;
   bool more_waiters_ = false;
+  std::string waiters_known_to_;
   // Enqueued by the batch, behind those that are here.
   std::map<std::string, record::GateWaiter> beyond_;
   std::vector<std::string> granted_;  // By the batch.

@@ -116,7 +116,7 @@ class Serving {
   [[nodiscard]] Served run() {
     auto next = rows_.waiters().begin();
     while (next != rows_.waiters().end()) {
-      const GateRows::Waiter waiter = next->second;
+      const GateRows::Waiter& waiter = next->second;
       ++next;
       switch (consider(waiter)) {
         case Verdict::kNext:
@@ -157,7 +157,7 @@ class Serving {
     const bool too_late = record.deadline_ns() != 0 && store_time(record.deadline_ns()) <= now_;
     if (too_late || lease->liveness != Liveness::kLive) {
       bury_if_expired(record.lease_key(), *lease);
-      rows_.leave(waiter.key);
+      rows_.leave(std::string(waiter.key));
       return Verdict::kNext;
     }
     if (const auto why = refusal(record.weight(), record.shared())) {
@@ -173,10 +173,10 @@ class Serving {
       rows_.batch().require_version(record.lease_key(), lease->version);
     }
     std::string key = rows_.keys().holder(record.owner(), record.request_id());
-    rows_.leave(waiter.key);
-    admit(record, key);
+    const record::GateWaiter left = rows_.leave(std::string(waiter.key));
+    admit(left, key);
     served_.admitted.push_back(
-        {std::move(key), record.lease_key(), record.request_id(), record.weight()});
+        {std::move(key), left.lease_key(), left.request_id(), left.weight()});
     return Verdict::kNext;
   }
 
