@@ -35,6 +35,9 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kDropped:
     case ErrorCode::kDeadlock:
     case ErrorCode::kReentrantMutation:
+    case ErrorCode::kNondeterminism:
+    case ErrorCode::kBadPayload:
+    case ErrorCode::kStepFailed:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;
