@@ -21,6 +21,8 @@ enum class ErrorCode : int {
   kReentrantMutation = 109,
   kDefinitionMismatch = 110,
   kNoSuchGate = 111,
+  kNondeterminism = 112,
+  kBadPayload = 113,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -36,6 +38,7 @@ enum class ErrorCode : int {
   kStoreCorrupt = 402,
   kStoreFailed = 403,
   kSessionLost = 404,
+  kStepFailed = 405,
 
   kOutcomeUnknown = 500,
   kMutationTimeout = 501,

@@ -48,11 +48,17 @@ class PromiseBase {
     continuation_ = continuation;
   }
   [[nodiscard]] std::coroutine_handle<> continuation() const noexcept { return continuation_; }
+  /// Whether it awaits nothing but durable operations: see workflow_promise.hpp.
+  [[nodiscard]] bool is_workflow() const noexcept { return is_workflow_; }
+
+ protected:
+  void mark_as_workflow() noexcept { is_workflow_ = true; }
 
  private:
   TaskContext* context_ = nullptr;
   std::coroutine_handle<> continuation_;
   std::uint32_t depth_ = 0;
+  bool is_workflow_ = false;
 };
 
 template <typename Promise>
@@ -128,12 +134,18 @@ struct ContinueParent {
 };
 
 template <typename T>
-class TaskPromiseOf final : public PromiseBase, public PromiseResult<T> {
+class TaskPromiseOf : public PromiseBase, public PromiseResult<T> {
  public:
   HOLDFAST_COROUTINE_WRAPPER Task<T> get_return_object() noexcept;
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   [[nodiscard]] ContinueParent final_suspend() const noexcept { return {}; }
   void unhandled_exception() noexcept { this->result_.set_exception(std::current_exception()); }
+
+ protected:
+  /// The task of a coroutine whose promise is derived from this one.
+  template <typename Derived>
+  HOLDFAST_COROUTINE_WRAPPER static Task<T> task_of(
+      std::coroutine_handle<Derived> coroutine) noexcept;
 };
 
 }  // namespace detail
@@ -211,6 +223,10 @@ class HOLDFAST_COROUTINE_TYPE Task {
 
   Awaiter operator co_await() const noexcept { return Awaiter{coroutine_}; }
 
+  [[nodiscard]] bool is_workflow() const noexcept {
+    return coroutine_ && coroutine_.promise().is_workflow();
+  }
+
  private:
   friend promise_type;
   explicit Task(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
@@ -223,6 +239,18 @@ namespace detail {
 template <typename T>
 Task<T> TaskPromiseOf<T>::get_return_object() noexcept {
   return Task<T>{std::coroutine_handle<TaskPromiseOf>::from_promise(*this)};
+}
+
+template <typename T>
+template <typename Derived>
+Task<T> TaskPromiseOf<T>::task_of(std::coroutine_handle<Derived> coroutine) noexcept {
+  // A promise lies at a fixed distance from its frame, which depends on its alignment alone.
+  static_assert(std::derived_from<Derived, TaskPromiseOf> &&
+                alignof(Derived) == alignof(TaskPromiseOf));
+  const auto base = std::coroutine_handle<TaskPromiseOf>::from_address(coroutine.address());
+  HOLDFAST_CHECK(&base.promise() == static_cast<TaskPromiseOf*>(&coroutine.promise()),
+                 "the promise of a workflow does not begin with that of a task");
+  return Task<T>{base};
 }
 
 }  // namespace detail

@@ -36,6 +36,9 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kQueueFull:
     case ErrorCode::kDropped:
     case ErrorCode::kReentrantMutation:
+    case ErrorCode::kNondeterminism:
+    case ErrorCode::kBadPayload:
+    case ErrorCode::kStepFailed:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;
