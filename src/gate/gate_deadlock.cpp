@@ -85,6 +85,9 @@ class WaitingWorld {
   static std::map<std::string, Shape> shapes_of(const GateRows& rows) {
     std::map<std::string, Shape> shapes;
     for (const auto& [key, waiter] : rows.waiters()) {
+      if (shapes.size() == kWaitersAhead) {
+        break;
+      }
       shapes.emplace(key, Shape{waiter.record.weight(), waiter.record.shared()});
     }
     return shapes;
