@@ -87,20 +87,17 @@ class GateRoom::Withdrawal {
   bool made_ = false;
 };
 
-/// The right to change the gate. Who gives it back sees to what was let go of meanwhile.
-class GateRoom::Turn {
+/// Made before the turn is asked for, so that it goes after that was given back, or after it was
+/// not waited for any more: whoever let go of a hold meanwhile has left it to that one.
+class GateRoom::EndingsAfterTurn {
  public:
-  Turn(GateRoom& room, Hold hold) : room_(room), hold_(std::move(hold)) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    hold_.release();
-    room_.see_to_endings();
-  }
+  explicit EndingsAfterTurn(GateRoom& room) noexcept : room_(room) {}
+  EndingsAfterTurn(const EndingsAfterTurn&) = delete;
+  EndingsAfterTurn& operator=(const EndingsAfterTurn&) = delete;
+  ~EndingsAfterTurn() { room_.see_to_endings(); }
 
  private:
   GateRoom& room_;
-  Hold hold_;
 };
 
 /// Those that a change takes along. If it comes to nothing they are let go of still.
@@ -190,8 +187,8 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const auto arrival = std::make_shared<Arrival>();
   std::optional<Withdrawal> withdrawal;
   {
-    Hold taken = co_await room->turn_.lock();
-    const Turn turn(*room, std::move(taken));
+    const EndingsAfterTurn endings_after(*room);
+    const Hold turn = co_await room->turn_.lock();
     request.request_id = std::to_string(room->next_request_++);
     withdrawal.emplace(*room, request.request_id);
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -260,8 +257,8 @@ Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::Gate
 }
 
 Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
-  Hold taken = co_await turn_.lock();
-  const Turn turn(*this, std::move(taken));
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
   waiting_.erase(request_id);
   const std::string holder_key = keys().holder(session_.id(), request_id);
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -285,8 +282,8 @@ Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_
   std::uint64_t freed = 0;
   Changed changed;
   {
-    Hold taken = co_await room->turn_.lock();
-    const Turn turn(*room, std::move(taken));
+    const EndingsAfterTurn endings_after(*room);
+    const Hold turn = co_await room->turn_.lock();
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
       freed = end_hold(rows, holder_key, fence, now);
       return serve(rows, leases, now);
@@ -309,7 +306,7 @@ void GateRoom::release_in_background(std::string holder_key, Version fence) {
   see_to_endings();
 }
 
-/// If someone has the turn, it does so when it gives it back.
+/// If someone has the turn, or is about to get it, it does so afterwards.
 void GateRoom::see_to_endings() {
   {
     const std::lock_guard lock(endings_mutex_);
@@ -337,8 +334,8 @@ Task<void> GateRoom::end_until_none_is_left() {
 }
 
 Task<void> GateRoom::end_what_was_let_go() {
-  Hold taken = co_await turn_.lock();
-  const Turn turn(*this, std::move(taken));
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
   const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
     return serve(rows, leases, now);
   };
@@ -499,8 +496,8 @@ Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
 }
 
 Task<void> GateRoom::fail_all(std::exception_ptr error) {
-  Hold taken = co_await turn_.lock();
-  const Turn turn(*this, std::move(taken));
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
   {
     const std::lock_guard lock(background_mutex_);
     attended_ = false;  // Whoever waits next is looked after again.
@@ -539,8 +536,8 @@ Task<void> GateRoom::look_at(StoreTime at) {
   const StoreTime now = co_await store_.time();
   co_await this_task::sleep_for(std::max(at - now, Duration::zero()));
   {
-    Hold taken = co_await turn_.lock();
-    const Turn turn(*this, std::move(taken));
+    const EndingsAfterTurn endings_after(*this);
+    const Hold turn = co_await turn_.lock();
     if (next_look_at_ == at) {
       next_look_at_.reset();
     }
@@ -589,8 +586,8 @@ Task<bool> GateRoom::unless_busy(Task<void> task) {
 }
 
 Task<void> GateRoom::look_for_grants() {
-  Hold taken = co_await turn_.lock();
-  const Turn turn(*this, std::move(taken));
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
   if (waiting_.empty()) {
     co_return;
   }
@@ -630,8 +627,8 @@ Task<void> GateRoom::sweep() {
 }
 
 Task<void> GateRoom::serve_once() {
-  Hold taken = co_await turn_.lock();
-  const Turn turn(*this, std::move(taken));
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
   if (waiting_.empty()) {
     co_return;
   }

@@ -88,7 +88,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
     Version fence = 0;
     Duty counted;
   };
-  class Turn;
+  class EndingsAfterTurn;
   class TakenEndings;
   /// A task of this session that waits.
   struct Arrival {

@@ -355,19 +355,28 @@ class Crowd {
     }
   }
 
-  void run() {
+  /// Some are stopped on the way, if `stops`.
+  void run(bool stops) {
     std::deque<Spawned<void>> tasks;
     for (int i = 0; i < 12; ++i) {
       Member& member = members_[static_cast<std::size_t>(i) % members_.size()];
       tasks.push_back(spawn(executor_, work(*this, member.gates->mutex("m"))));
     }
-    executor_.drive_until(
-        [&] { return std::ranges::all_of(tasks, [](const auto& task) { return task.ended(); }); });
+    executor_.drive_until([&] {
+      if (stops && random_() % 64 == 0) {
+        tasks[random_() % tasks.size()].request_stop();
+      }
+      return std::ranges::all_of(tasks, [](const auto& task) { return task.ended(); });
+    });
     for (auto& task : tasks) {
-      task.get();
+      try {
+        task.get();
+      } catch (const Cancelled&) {
+        ++given_up_;
+      }
     }
-    // What is still given back in the background.
-    for (int i = 0; i < 200; ++i) {
+    // What is still given back in the background, without the help of a sweep.
+    for (int i = 0; i < 50; ++i) {
       clock_.advance(10ms);
       executor_.drain();
     }
@@ -389,6 +398,20 @@ class Crowd {
     std::optional<Gates> gates;
   };
 
+  /// Counted as long as it is there, also if its task is stopped.
+  class Inside {
+   public:
+    explicit Inside(Crowd& crowd) : crowd_(crowd) {
+      crowd.most_ = std::max(crowd.most_, ++crowd.inside_);
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    ~Inside() { --crowd_.inside_; }
+
+   private:
+    Crowd& crowd_;
+  };
+
   static Task<void> work(Crowd& crowd, DurableMutex mutex) {
     for (int i = 0; i < 4; ++i) {
       AcquireOptions options;
@@ -406,9 +429,10 @@ class Crowd {
       }
       crowd.fences_grow_ = crowd.fences_grow_ && hold->fence() > crowd.last_fence_;
       crowd.last_fence_ = hold->fence();
-      crowd.most_ = std::max(crowd.most_, ++crowd.inside_);
-      co_await this_task::sleep_for(Duration(std::chrono::microseconds(crowd.random_() % 500)));
-      --crowd.inside_;
+      {
+        const Inside inside(crowd);
+        co_await this_task::sleep_for(Duration(std::chrono::microseconds(crowd.random_() % 500)));
+      }
       ++crowd.entries_;
       if (crowd.random_() % 2 == 0) {
         static_cast<void>(co_await hold->release());
@@ -429,19 +453,23 @@ class Crowd {
   bool fences_grow_ = true;
 };
 
-TEST(GatesRaces, WhoeverGivesUpAndWhenNobodyMeetsAndNothingIsLeftBehind) {
+void race(bool stops) {
   int entries = 0;
   int given_up = 0;
   for (std::uint64_t seed = 0; seed < 500 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Crowd crowd(seed);
-    crowd.run();
+    crowd.run(stops);
     entries += crowd.entries();
     given_up += crowd.given_up();
   }
   EXPECT_GT(entries, 1'000);
   EXPECT_GT(given_up, 1'000);
 }
+
+TEST(GatesRaces, WhoeverGivesUpAndWhenNobodyMeetsAndNothingIsLeftBehind) { race(false); }
+
+TEST(GatesRaces, WhoeverIsStoppedAndWhenNobodyMeetsAndNothingIsLeftBehind) { race(true); }
 
 TEST_F(GatesTest, AllThatWereEverUsedAreListedByTheirNames) {
   EXPECT_TRUE(sync_wait(observer_, list_gates(*store_)).empty());
