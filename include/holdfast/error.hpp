@@ -23,6 +23,7 @@ enum class ErrorCode : int {
   kNoSuchGate = 111,
   kNondeterminism = 112,
   kBadPayload = 113,
+  kNoSuchRun = 114,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -39,6 +40,7 @@ enum class ErrorCode : int {
   kStoreFailed = 403,
   kSessionLost = 404,
   kStepFailed = 405,
+  kRunFailed = 406,
 
   kOutcomeUnknown = 500,
   kMutationTimeout = 501,

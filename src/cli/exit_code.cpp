@@ -39,6 +39,8 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kNondeterminism:
     case ErrorCode::kBadPayload:
     case ErrorCode::kStepFailed:
+    case ErrorCode::kRunFailed:
+    case ErrorCode::kNoSuchRun:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <holdfast/detail/workflow_code.hpp>
+#include <holdfast/executor.hpp>
+#include <holdfast/session.hpp>
+#include <holdfast/store.hpp>
+#include <holdfast/task.hpp>
+#include <holdfast/workflow.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+class EngineCore;
+
+/// What a workflow function takes besides the context, and what it returns.
+template <typename Function>
+struct WorkflowForm;
+template <typename Out, typename In>
+struct WorkflowForm<Task<Out> (*)(Context&, In)> {
+  using Input = std::remove_cvref_t<In>;
+  using Output = Out;
+};
+template <typename Out>
+struct WorkflowForm<Task<Out> (*)(Context&)> {
+  using Input = void;
+  using Output = Out;
+};
+
+template <typename Function>
+class WorkflowCodeOf final : public WorkflowCode {
+  using Input = typename WorkflowForm<Function>::Input;
+  using Output = typename WorkflowForm<Function>::Output;
+
+ public:
+  explicit WorkflowCodeOf(Function function) noexcept : function_(function) {}
+
+  [[nodiscard]] Task<boost::json::value> run(Context& context,
+                                             boost::json::value input) const override {
+    boost::json::value value;
+    auto task = call(context, std::move(input));
+    if constexpr (std::is_void_v<Output>) {
+      co_await task;
+    } else {
+      Output result = co_await task;
+      value = to_payload(std::move(result));
+    }
+    co_return value;
+  }
+
+ private:
+  Task<Output> call(Context& context, boost::json::value input) const {
+    if constexpr (std::is_void_v<Input>) {
+      return function_(context);
+    } else {
+      return function_(context, from_payload<Input>(std::move(input), "input"));
+    }
+  }
+
+  Function function_;
+};
+
+}  // namespace detail
+
+/// A workflow: its code, and the name by which runs in the store find it.
+template <Payload In, Payload Out>
+class Workflow {
+ public:
+  Workflow(std::string name, std::shared_ptr<const detail::WorkflowCode> code)
+      : name_(std::move(name)), code_(std::move(code)) {}
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::shared_ptr<const detail::WorkflowCode>& code() const noexcept {
+    return code_;
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const detail::WorkflowCode> code_;
+};
+
+/// ```
+/// const auto fulfilment = workflow("fulfil", fulfil);  // Task<Receipt> fulfil(Context&, Order)
+/// ```
+template <typename Function>
+[[nodiscard]] auto workflow(std::string_view name, Function function) {
+  using Pointer = decltype(+function);
+  using Form = detail::WorkflowForm<Pointer>;
+  return Workflow<typename Form::Input, typename Form::Output>(
+      std::string(name), std::make_shared<detail::WorkflowCodeOf<Pointer>>(+function));
+}
+
+enum class RunState : std::uint8_t {
+  kRunning,
+  kCompleted,
+  kFailed,
+  kCancelled,
+};
+
+/// A run as all can see it.
+struct RunInfo {
+  std::string id;
+  std::string type;
+  RunState state = RunState::kRunning;
+  StoreTime started_at{};
+  std::optional<StoreTime> ended_at;
+  boost::json::value input;
+  boost::json::value result;   ///< Of one that is completed.
+  std::string failure;         ///< Of one that failed.
+};
+
+/// A run has failed, or was cancelled, and its result was asked for.
+class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {
+  using ErrorOf::ErrorOf;
+};
+
+/// There is no run of that id.
+class NoSuchRun final : public detail::ErrorOf<ErrorCode::kNoSuchRun> {
+  using ErrorOf::ErrorOf;
+};
+
+/// Trivially destructible on purpose, as `WaitOptions`.
+struct EngineOptions {
+  /// Where workflows run; it outlives the engine.
+  Executor* executor = nullptr;
+  /// Where steps run that are ordinary functions, and may block. Null: on `executor`.
+  Executor* steps = nullptr;
+};
+
+/// Drives the runs of a store.
+///
+/// ```
+/// Engine engine(*session, {.executor = &pool});
+/// engine.add(fulfilment);
+/// co_await engine.begin();
+/// const std::string id = co_await engine.start(fulfilment, order);
+/// const Receipt receipt = co_await engine.result(fulfilment, id);
+/// ```
+class Engine {
+ public:
+  Engine(Session& session, const EngineOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  /// Runs stand where they stand.
+  ~Engine();
+
+  /// Before `begin`.
+  template <Payload In, Payload Out>
+  void add(const Workflow<In, Out>& workflow) {
+    add_code(workflow.name(), workflow.code());
+  }
+  /// Takes over what no living process drives, and goes on with its runs.
+  [[nodiscard]] Task<void> begin();
+
+  /// Starts a run, durably; its id.
+  template <Payload In, Payload Out>
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] Task<std::string> start(const Workflow<In, Out>& workflow, const In& input) {
+    return start_run(workflow.name(), detail::to_payload(input));
+  }
+  template <Payload Out>
+  [[nodiscard]] Task<std::string> start(const Workflow<void, Out>& workflow) {
+    return start_run(workflow.name(), nullptr);
+  }
+
+  /// Waits for the end of a run. Throws `RunFailed`, `NoSuchRun`.
+  template <Payload In, Payload Out>
+  [[nodiscard]] Task<Out> result(const Workflow<In, Out>& /*workflow*/, std::string_view id) {
+    return typed_result<Out>(run_result(std::string(id)));
+  }
+
+  /// Durable when it returns. A run that has ended takes none: `NoSuchRun`.
+  template <typename T>
+  [[nodiscard]] Task<void> signal(std::string_view id, std::string_view name, const T& payload) {
+    return send_signal(std::string(id), std::string(name), detail::to_payload(payload));
+  }
+  [[nodiscard]] Task<void> cancel(std::string_view id);
+  [[nodiscard]] Task<std::optional<RunInfo>> describe(std::string_view id);
+
+ private:
+  template <typename Out>
+  static Task<Out> typed_result(Task<boost::json::value> task) {
+    boost::json::value value = co_await task;
+    co_return detail::from_payload<Out>(std::move(value), "result");
+  }
+  void add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code);
+  [[nodiscard]] Task<std::string> start_run(std::string type, boost::json::value input);
+  [[nodiscard]] Task<boost::json::value> run_result(std::string id);
+  [[nodiscard]] Task<void> send_signal(std::string id, std::string name,
+                                       boost::json::value payload);
+
+  std::shared_ptr<detail::EngineCore> core_;
+};
+
+}  // namespace holdfast
