@@ -14,6 +14,7 @@
 #include "examples/scenario.hpp"
 #include "lock_args.hpp"
 #include "locks_args.hpp"
+#include "option_value.hpp"
 #include "own_store.hpp"
 #include "state_args.hpp"
 #include "suggest.hpp"
@@ -164,7 +165,7 @@ CLI::App* add_store_command(CLI::App& store, const char* name, const char* help,
   CLI::App* command = store.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
   command->add_option("--store", words.url, kStoreHelp)->type_name("URL");
-  command->add_option("-o,--output", words.output, "table (the default) or json")
+  command->add_option("-o,--output", words.output, "table (the default), json or jsonl")
       ->type_name("FORM");
   command->footer(kExitCodes);
   return command;
@@ -181,18 +182,6 @@ CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
       ->required();
   add_store_command(*store, "stats", "Say how much is in a store", words);
   return store;
-}
-
-Output parse_output(const std::string& word) {
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table or json" : suggestion));
 }
 
 void check_target(const std::string& target) {
@@ -265,7 +254,7 @@ ConfigArgs config_args(const CLI::App& config, const std::string& output) {
   if (!config.got_subcommand("show")) {
     throw UsageError("a command is missing behind 'config': show");
   }
-  return {output == "jsonl" ? Output::kJsonLines : parse_output(output)};
+  return {output_of(output)};
 }
 
 StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
@@ -273,7 +262,7 @@ StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
     throw UsageError("a command is missing behind 'store': check, backup or stats");
   }
   StoreArgs args;
-  args.output = parse_output(words.output);
+  args.output = output_of(words.output);
   args.action = store.got_subcommand("check")    ? StoreAction::kCheck
                 : store.got_subcommand("backup") ? StoreAction::kBackup
                                                  : StoreAction::kStats;

@@ -86,21 +86,6 @@ void add_own_options(CLI::App& command, LocksAction action, LocksWords& words) {
   }
 }
 
-Output output_of(const std::string& word) {
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  if (word == "jsonl") {
-    return Output::kJsonLines;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
-}
-
 LocksAction action_of(const CLI::App& locks) {
   for (const Action& one : kActions) {
     if (locks.got_subcommand(one.word)) {

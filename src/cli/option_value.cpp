@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "args.hpp"
 #include "duration.hpp"
+#include "suggest.hpp"
 
 namespace holdfast::cli {
 
@@ -33,6 +33,21 @@ Duration time_of(std::string_view option, const std::string& word, Duration leas
         fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
   }
   return *duration;
+}
+
+Output output_of(const std::string& word) {
+  if (word == "table") {
+    return Output::kTable;
+  }
+  if (word == "json") {
+    return Output::kJson;
+  }
+  if (word == "jsonl") {
+    return Output::kJsonLines;
+  }
+  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
+  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
+                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
 }
 
 }  // namespace holdfast::cli

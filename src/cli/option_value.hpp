@@ -7,6 +7,8 @@
 
 #include <holdfast/clock.hpp>
 
+#include "args.hpp"
+
 namespace holdfast::cli {
 
 /// The number that `word`, given to `option`, is; throws `UsageError` if it is none from `least` to
@@ -17,5 +19,8 @@ namespace holdfast::cli {
 /// Likewise a time, as of `parse_duration`.
 [[nodiscard]] Duration time_of(std::string_view option, const std::string& word,
                                Duration least = Duration::zero());
+
+/// The form of output that `word` names.
+[[nodiscard]] Output output_of(const std::string& word);
 
 }  // namespace holdfast::cli

@@ -14,6 +14,7 @@
 
 #include <fmt/core.h>
 
+#include "option_value.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -146,24 +147,6 @@ void read_scope(StateArgs& args, const std::string& word) {
   args.id = word.substr(colon + 1);
 }
 
-std::optional<Output> output_of(const std::string& word) {
-  if (word.empty()) {
-    return std::nullopt;
-  }
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  if (word == "jsonl") {
-    return Output::kJsonLines;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
-}
-
 void read_list(StateArgs& args, const CLI::App& command, const StateWords& words) {
   args.all_scopes = words.all;
   args.after = words.after;
@@ -221,7 +204,9 @@ StateArgs state_args(const CLI::App& state, const StateWords& words) {
   read_scope(args, words.scope);
   args.url = words.url;
   args.name = words.name;
-  args.output = output_of(words.output);
+  if (!words.output.empty()) {
+    args.output = output_of(words.output);
+  }
   const bool has_json = args.action == StateAction::kSet || args.action == StateAction::kPatch;
   if (args.action == StateAction::kList) {
     read_list(args, command, words);
