@@ -36,9 +36,6 @@ constexpr const char* kExitCodes =
     "  77  no permission\n"
     "  78  a configuration file cannot be used";
 
-constexpr const char* kStoreHelp =
-    "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'";
-
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
   for (const auto& scenario : examples::scenarios()) {
@@ -164,9 +161,8 @@ CLI::App* add_store_command(CLI::App& store, const char* name, const char* help,
                             StoreWords& words) {
   CLI::App* command = store.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
-  command->add_option("--store", words.url, kStoreHelp)->type_name("URL");
-  command->add_option("-o,--output", words.output, "table (the default), json or jsonl")
-      ->type_name("FORM");
+  add_store_option(*command, words.url);
+  add_output_option(*command, words.output);
   command->footer(kExitCodes);
   return command;
 }
@@ -245,7 +241,7 @@ CLI::App* add_config_command(CLI::App& app, std::string& output) {
   config->footer(kExitCodes);
   CLI::App* show = config->add_subcommand("show", "Each setting, its value, and where it is from");
   show->group("Commands")->allow_extras();
-  show->add_option("-o,--output", output, "table (the default), json or jsonl")->type_name("FORM");
+  add_output_option(*show, output);
   show->footer(kExitCodes);
   return config;
 }

@@ -45,12 +45,8 @@ bool is_of_slot(LocksAction action) {
 }
 
 void add_common_options(CLI::App& command, LocksWords& words, const char* footer) {
-  command
-      .add_option("--store", words.url,
-                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
-  command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
-      ->type_name("FORM");
+  add_store_option(command, words.url);
+  add_output_option(command, words.output);
   command.footer(footer);
 }
 
@@ -173,10 +169,7 @@ CLI::App* add_view(CLI::App& app, const char* name, const char* help, ViewWords&
                    const char* footer) {
   CLI::App* command = app.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
-  command
-      ->add_option("--store", words.url,
-                   "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
+  add_store_option(*command, words.url);
   command->footer(footer);
   return command;
 }

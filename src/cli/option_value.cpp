@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "duration.hpp"
 #include "suggest.hpp"
@@ -33,6 +34,18 @@ Duration time_of(std::string_view option, const std::string& word, Duration leas
         fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
   }
   return *duration;
+}
+
+void add_store_option(CLI::App& command, std::string& url) {
+  command
+      .add_option(
+          "--store", url,
+          "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'")
+      ->type_name("URL");
+}
+
+void add_output_option(CLI::App& command, std::string& form) {
+  command.add_option("-o,--output", form, "table (the default), json or jsonl")->type_name("FORM");
 }
 
 Output output_of(const std::string& word) {

@@ -9,6 +9,10 @@
 
 #include "args.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace holdfast::cli {
 
 /// The number that `word`, given to `option`, is; throws `UsageError` if it is none from `least` to
@@ -19,6 +23,10 @@ namespace holdfast::cli {
 /// Likewise a time, as of `parse_duration`.
 [[nodiscard]] Duration time_of(std::string_view option, const std::string& word,
                                Duration least = Duration::zero());
+
+/// The options that most commands have, which put the words behind them into the strings.
+void add_store_option(CLI::App& command, std::string& url);
+void add_output_option(CLI::App& command, std::string& form);
 
 /// The form of output that `word` names.
 [[nodiscard]] Output output_of(const std::string& word);
