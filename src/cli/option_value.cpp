@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "duration.hpp"
 #include "suggest.hpp"

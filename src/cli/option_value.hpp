@@ -5,13 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <holdfast/clock.hpp>
 
 #include "args.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace holdfast::cli {
 
