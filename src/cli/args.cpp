@@ -14,6 +14,7 @@
 #include "examples/scenario.hpp"
 #include "lock_args.hpp"
 #include "locks_args.hpp"
+#include "option_value.hpp"
 #include "own_store.hpp"
 #include "state_args.hpp"
 #include "suggest.hpp"
@@ -34,9 +35,6 @@ constexpr const char* kExitCodes =
     "  74  reading or writing failed, or the disk is full\n"
     "  77  no permission\n"
     "  78  a configuration file cannot be used";
-
-constexpr const char* kStoreHelp =
-    "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'";
 
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
@@ -163,9 +161,8 @@ CLI::App* add_store_command(CLI::App& store, const char* name, const char* help,
                             StoreWords& words) {
   CLI::App* command = store.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
-  command->add_option("--store", words.url, kStoreHelp)->type_name("URL");
-  command->add_option("-o,--output", words.output, "table (the default) or json")
-      ->type_name("FORM");
+  add_store_option(*command, words.url);
+  add_output_option(*command, words.output);
   command->footer(kExitCodes);
   return command;
 }
@@ -181,18 +178,6 @@ CLI::App* add_store_commands(CLI::App& app, StoreWords& words) {
       ->required();
   add_store_command(*store, "stats", "Say how much is in a store", words);
   return store;
-}
-
-Output parse_output(const std::string& word) {
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table or json" : suggestion));
 }
 
 void check_target(const std::string& target) {
@@ -256,7 +241,7 @@ CLI::App* add_config_command(CLI::App& app, std::string& output) {
   config->footer(kExitCodes);
   CLI::App* show = config->add_subcommand("show", "Each setting, its value, and where it is from");
   show->group("Commands")->allow_extras();
-  show->add_option("-o,--output", output, "table (the default), json or jsonl")->type_name("FORM");
+  add_output_option(*show, output);
   show->footer(kExitCodes);
   return config;
 }
@@ -265,7 +250,7 @@ ConfigArgs config_args(const CLI::App& config, const std::string& output) {
   if (!config.got_subcommand("show")) {
     throw UsageError("a command is missing behind 'config': show");
   }
-  return {output == "jsonl" ? Output::kJsonLines : parse_output(output)};
+  return {output_of(output)};
 }
 
 StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
@@ -273,7 +258,7 @@ StoreArgs store_args(const CLI::App& store, const StoreWords& words) {
     throw UsageError("a command is missing behind 'store': check, backup or stats");
   }
   StoreArgs args;
-  args.output = parse_output(words.output);
+  args.output = output_of(words.output);
   args.action = store.got_subcommand("check")    ? StoreAction::kCheck
                 : store.got_subcommand("backup") ? StoreAction::kBackup
                                                  : StoreAction::kStats;

@@ -205,10 +205,7 @@ void add_options(CLI::App& lock, LockWords& words) {
       ->type_name("TIME");
   lock.add_option("--reason", words.reason, "For people who look at the lock")->type_name("TEXT");
   lock.add_flag("-v,--verbose", words.verbose, "Say on standard error what happens");
-  lock.add_option(
-          "--store", words.url,
-          "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'")
-      ->type_name("URL");
+  add_store_option(lock, words.url);
 }
 
 }  // namespace

@@ -45,12 +45,8 @@ bool is_of_slot(LocksAction action) {
 }
 
 void add_common_options(CLI::App& command, LocksWords& words, const char* footer) {
-  command
-      .add_option("--store", words.url,
-                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
-  command.add_option("-o,--output", words.output, "table (the default), json or jsonl")
-      ->type_name("FORM");
+  add_store_option(command, words.url);
+  add_output_option(command, words.output);
   command.footer(footer);
 }
 
@@ -84,21 +80,6 @@ void add_own_options(CLI::App& command, LocksAction action, LocksWords& words) {
     command.add_option("--as", words.by, "Who; kept with the change (your login name@host)")
         ->type_name("TEXT");
   }
-}
-
-Output output_of(const std::string& word) {
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  if (word == "jsonl") {
-    return Output::kJsonLines;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
 }
 
 LocksAction action_of(const CLI::App& locks) {
@@ -188,10 +169,7 @@ CLI::App* add_view(CLI::App& app, const char* name, const char* help, ViewWords&
                    const char* footer) {
   CLI::App* command = app.add_subcommand(name, help);
   command->group("Commands")->allow_extras();
-  command
-      ->add_option("--store", words.url,
-                   "The store, such as sqlite:PATH; or set HOLDFAST_STORE; otherwise your own")
-      ->type_name("URL");
+  add_store_option(*command, words.url);
   command->footer(footer);
   return command;
 }

@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "args.hpp"
 #include "duration.hpp"
+#include "suggest.hpp"
 
 namespace holdfast::cli {
 
@@ -33,6 +33,33 @@ Duration time_of(std::string_view option, const std::string& word, Duration leas
         fmt::format("'{} {}' is too short; at least {}", option, word, duration_text(least)));
   }
   return *duration;
+}
+
+void add_store_option(CLI::App& command, std::string& url) {
+  command
+      .add_option(
+          "--store", url,
+          "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config show'")
+      ->type_name("URL");
+}
+
+void add_output_option(CLI::App& command, std::string& form) {
+  command.add_option("-o,--output", form, "table (the default), json or jsonl")->type_name("FORM");
+}
+
+Output output_of(const std::string& word) {
+  if (word == "table") {
+    return Output::kTable;
+  }
+  if (word == "json") {
+    return Output::kJson;
+  }
+  if (word == "jsonl") {
+    return Output::kJsonLines;
+  }
+  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
+  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
+                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
 }
 
 }  // namespace holdfast::cli

@@ -3,17 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "option_value.hpp"
 #include "suggest.hpp"
 
 namespace holdfast::cli {
@@ -104,21 +103,7 @@ void add_options(CLI::App& command, StateAction action, StateWords& words) {
         ->type_name("KEY");
   }
   command.add_option("-o,--output", words.output, "table, json or jsonl")->type_name("FORM");
-  command
-      .add_option("--store", words.url,
-                  "The store, such as sqlite:PATH; or set HOLDFAST_STORE; or see 'holdfast config "
-                  "show'")
-      ->type_name("URL");
-}
-
-std::uint64_t number_of(std::string_view option, const std::string& word, std::uint64_t most) {
-  std::uint64_t number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, number);
-  if (error != std::errc{} || rest != end || number < 1 || number > most) {
-    throw UsageError(fmt::format("'{} {}' is no number from 1 to {}", option, word, most));
-  }
-  return number;
+  add_store_option(command, words.url);
 }
 
 void read_scope(StateArgs& args, const std::string& word) {
@@ -146,28 +131,11 @@ void read_scope(StateArgs& args, const std::string& word) {
   args.id = word.substr(colon + 1);
 }
 
-std::optional<Output> output_of(const std::string& word) {
-  if (word.empty()) {
-    return std::nullopt;
-  }
-  if (word == "table") {
-    return Output::kTable;
-  }
-  if (word == "json") {
-    return Output::kJson;
-  }
-  if (word == "jsonl") {
-    return Output::kJsonLines;
-  }
-  const auto suggestion = did_you_mean(word, {"table", "json", "jsonl"});
-  throw UsageError(fmt::format("unknown form '{}' of output{}", word,
-                               suggestion.empty() ? "; write table, json or jsonl" : suggestion));
-}
-
 void read_list(StateArgs& args, const CLI::App& command, const StateWords& words) {
   args.all_scopes = words.all;
   args.after = words.after;
-  args.limit = number_of("--limit", words.limit, kCellsMax);
+  args.limit = static_cast<std::size_t>(
+      number_of("--limit", words.limit, 1, static_cast<std::int64_t>(kCellsMax)));
   if (words.all && command.count("--scope") > 0) {
     throw UsageError("'--all' and '--scope' exclude each other");
   }
@@ -183,8 +151,8 @@ void read_list(StateArgs& args, const CLI::App& command, const StateWords& words
 void read_conditions(StateArgs& args, const StateWords& words) {
   args.if_absent = words.if_absent;
   if (!words.if_version.empty()) {
-    args.if_version =
-        number_of("--if-version", words.if_version, std::numeric_limits<Version>::max());
+    args.if_version = static_cast<Version>(
+        number_of("--if-version", words.if_version, 1, std::numeric_limits<std::int64_t>::max()));
   }
   if (args.if_absent && args.if_version) {
     throw UsageError("'--if-version' and '--if-absent' exclude each other");
@@ -221,7 +189,9 @@ StateArgs state_args(const CLI::App& state, const StateWords& words) {
   read_scope(args, words.scope);
   args.url = words.url;
   args.name = words.name;
-  args.output = output_of(words.output);
+  if (!words.output.empty()) {
+    args.output = output_of(words.output);
+  }
   const bool has_json = args.action == StateAction::kSet || args.action == StateAction::kPatch;
   if (args.action == StateAction::kList) {
     read_list(args, command, words);

@@ -62,7 +62,7 @@ CheckReport check(const std::string& url) {
 ExitCode run_check(Terminal& terminal, const StoreArgs& args) {
   const CheckReport report = check(args.url);
   const bool sound = report.faults.empty();
-  if (args.output == Output::kJson) {
+  if (args.output != Output::kTable) {
     terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"sound", sound ? "true" : "false"},
                                {"entries", std::to_string(report.entries)},
@@ -85,7 +85,7 @@ ExitCode run_backup(Terminal& terminal, const StoreArgs& args) {
   ThreadPool pool(1);
   const BackupReport report = sync_wait(pool, store->backup(args.target));
   const std::string target = std::filesystem::absolute(args.target).string();
-  if (args.output == Output::kJson) {
+  if (args.output != Output::kTable) {
     terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"target", json_string(target)},
                                {"entries", std::to_string(report.entries)},
@@ -154,7 +154,7 @@ ExitCode run_stats(Terminal& terminal, const StoreArgs& args) {
   ThreadPool pool(1);
   const StoreStats stats = sync_wait(pool, store->stats());
   const std::vector<Detail> details = details_of(stats.details);
-  if (args.output == Output::kJson) {
+  if (args.output != Output::kTable) {
     terminal.line(json_object({{"store", json_string(redacted_url(args.url))},
                                {"entries", std::to_string(stats.entries)},
                                {"bytes", std::to_string(stats.bytes)},

@@ -71,12 +71,12 @@ Task<void> GateLedger::forget_what_is_old() {
   }
 }
 
-Task<GateLedger::Changed> GateLedger::change(Plan plan) {
+Task<GateLedger::Changed> GateLedger::change(const Plan& plan) {
   Terms terms;
-  return change(std::move(plan), std::move(terms));
+  return change(plan, std::move(terms));
 }
 
-Task<GateLedger::Changed> GateLedger::change(Plan plan, Terms terms) {
+Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
   std::size_t waiters_max = kWaitersRead;
   for (int conflicts = 0;;) {
     if (session_ != nullptr) {

@@ -44,8 +44,9 @@ class GateLedger {
   /// With a session all is on condition that it is not over: `SessionLost` if it is.
   GateLedger(Store& store, GateKeys keys, const Session* session);
 
-  [[nodiscard]] Task<Changed> change(Plan plan);
-  [[nodiscard]] Task<Changed> change(Plan plan, Terms terms);
+  /// `plan` is there until it is done.
+  [[nodiscard]] Task<Changed> change(const Plan& plan);
+  [[nodiscard]] Task<Changed> change(const Plan& plan, Terms terms);
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
   /// As of the last commit that is known here; null: not known.

@@ -17,9 +17,6 @@ namespace {
 constexpr std::size_t kHoldersRead = 1'000;
 /// How long a dead holder or a lost wake-up may go unnoticed.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
-/// Tasks in the background that have ended are looked for when there are twice as many as last
-/// time.
-constexpr std::size_t kPruneMin = 64;
 constexpr std::size_t kLookedForMax = 1'000;
 
 std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& holder_key) {
@@ -50,17 +47,6 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
 }
 
 }  // namespace
-
-GateRoom::Duty& GateRoom::Duty::operator=(Duty&& other) noexcept {
-  std::swap(room_, other.room_);
-  return *this;
-}
-
-GateRoom::Duty::~Duty() {
-  if (room_ != nullptr && --room_->duties_ == 0) {
-    room_->duties_.notify_all();
-  }
-}
 
 /// Takes a request back if the task that made it does not come to its end.
 class GateRoom::Withdrawal {
@@ -137,10 +123,10 @@ GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCou
                    GateDefinition definition, std::string_view name)
     : session_(session),
       store_(session.store()),
-      executor_(executor),
       hold_counts_(std::move(hold_counts)),
       definition_(std::move(definition)),
-      ledger_(store_, GateKeys(name), &session) {
+      ledger_(store_, GateKeys(name), &session),
+      background_(executor) {
   check_definition(name, definition_);
 }
 
@@ -301,7 +287,7 @@ Task<bool> GateRoom::release(std::shared_ptr<GateRoom> room, std::string holder_
 void GateRoom::release_in_background(std::string holder_key, Version fence) {
   {
     const std::lock_guard lock(endings_mutex_);
-    endings_.push_back({std::move(holder_key), fence, Duty(*this)});
+    endings_.push_back({std::move(holder_key), fence, Duties::Duty(duties_)});
   }
   see_to_endings();
 }
@@ -320,11 +306,7 @@ void GateRoom::see_to_endings() {
 
 Task<void> GateRoom::end_until_none_is_left() {
   for (;;) {
-    const bool done = co_await unless_busy(end_what_was_let_go());
-    if (!done) {
-      co_await this_task::sleep_for(kSweepInterval);
-      continue;
-    }
+    co_await end_what_was_let_go();
     const std::lock_guard lock(endings_mutex_);
     ending_ = !endings_.empty();
     if (!ending_) {
@@ -380,19 +362,19 @@ Task<void> GateRoom::see_that_they_last() {
   }
 }
 
-Task<GateRoom::Changed> GateRoom::change(Plan plan) {
+Task<GateRoom::Changed> GateRoom::change(const Plan& plan) {
   GateLedger::Terms terms;
-  return change(std::move(plan), std::move(terms));
+  return change(plan, std::move(terms));
 }
 
-Task<GateRoom::Changed> GateRoom::change(Plan plan, GateLedger::Terms terms) {
+Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms terms) {
   TakenEndings endings(*this);
   Changed changed;
-  Plan whole = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+  const Plan whole = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     changed.freed = endings.end_in(rows, now);
     return plan(rows, leases, now);
   };
-  GateLedger::Changed done = co_await ledger_.change(std::move(whole), std::move(terms));
+  GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
   changed.served = std::move(done.served);
   endings.are_over(changed.version);
@@ -431,52 +413,22 @@ void GateRoom::welcome(const Changed& changed) {
 // --- In the background ---------------------------------------------------------------------------
 
 void GateRoom::run_in_background(Task<void> task) {
-  Task<void> quiet = quietly(shared_from_this(), std::move(task));
-  const std::lock_guard lock(background_mutex_);
-  if (!closed_) {
-    keep_until_ended(spawn(executor_, std::move(quiet)));
-  }
+  background_.run(quietly(shared_from_this(), std::move(task)));
 }
 
-void GateRoom::keep_until_ended(Spawned<void> running) {
-  if (background_.size() >= prune_at_) {
-    background_.remove_if([](const Spawned<void>& one) { return one.ended(); });
-    prune_at_ = 2 * background_.size() + kPruneMin;
-  }
-  background_.push_back(std::move(running));
-}
-
+/// It mostly need not wait: then the next one in line is let in by this thread.
 void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
-  // Counted as long as the coroutine lives, be it that it never runs.
-  Task<void> quiet = quietly(shared_from_this(), insist(Duty(*this), std::move(duty)));
-  {
-    const std::lock_guard lock(background_mutex_);
-    if (closed_) {
-      return;
-    }
-  }
-  // Begun at once, as it mostly need not wait: the next one in line is then let in by this thread.
-  Spawned<void> running = spawn_here(executor_, std::move(quiet));
-  if (!running.ended()) {
-    const std::lock_guard lock(background_mutex_);
-    keep_until_ended(std::move(running));
-  }
+  background_.run_here(quietly(shared_from_this(), insist(Duties::Duty(duties_), std::move(duty))));
 }
 
 /// A row that is left behind would be in the way of others for as long as the session lives.
-Task<void> GateRoom::insist(Duty /*counted*/, std::function<Task<void>()> duty) {
+Task<void> GateRoom::insist(Duties::Duty /*counted*/, std::function<Task<void>()> duty) {
   for (;;) {
     const bool done = co_await unless_busy(duty());
     if (done) {
       break;
     }
     co_await this_task::sleep_for(kSweepInterval);
-  }
-}
-
-void GateRoom::wait_for_duties() noexcept {
-  for (std::size_t left = duties_; left != 0; left = duties_) {
-    duties_.wait(left);
   }
 }
 
@@ -498,10 +450,7 @@ Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
 Task<void> GateRoom::fail_all(std::exception_ptr error) {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
-  {
-    const std::lock_guard lock(background_mutex_);
-    attended_ = false;  // Whoever waits next is looked after again.
-  }
+  attended_ = false;  // Whoever waits next is looked after again.
   {
     const std::lock_guard lock(endings_mutex_);
     endings_.clear();  // They end with the session.
@@ -514,11 +463,8 @@ Task<void> GateRoom::fail_all(std::exception_ptr error) {
 }
 
 void GateRoom::attend() {
-  {
-    const std::lock_guard lock(background_mutex_);
-    if (std::exchange(attended_, true)) {
-      return;
-    }
+  if (attended_.exchange(true)) {
+    return;
   }
   run_in_background(watch_for_grants());
   run_in_background(sweep());
@@ -669,18 +615,6 @@ Task<void> GateRoom::look_for_dropped() {
     arrival->error = std::make_exception_ptr(
         Dropped("'" + name() + "': an operator has ended the hold before it was seen here"));
     arrival->awaited.release();
-  }
-}
-
-void GateRoom::close() {
-  std::list<Spawned<void>> ending;
-  {
-    const std::lock_guard lock(background_mutex_);
-    closed_ = true;
-    ending = std::exchange(background_, {});
-  }
-  for (Spawned<void>& one : ending) {
-    one.request_stop();
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include <holdfast/spawn.hpp>
 
 #include "actors.hpp"
+#include "background_tasks.hpp"
 #include "gate_ledger.hpp"
 
 namespace holdfast::detail {
@@ -60,9 +60,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
 
   /// Blocks until what was left or let go of in the background is so in the store, too. The
   /// executor has threads of its own.
-  void wait_for_duties() noexcept;
+  void wait_for_duties() const noexcept { duties_.wait(); }
   /// Ends what it does in the background; whoever waits is `Closed`.
-  void close();
+  void close() { background_.close(); }
 
  private:
   [[nodiscard]] const GateKeys& keys() const noexcept { return ledger_.keys(); }
@@ -71,22 +71,11 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   struct Changed : GateLedger::Changed {
     std::uint64_t freed = 0;  ///< By holds of this session that it ended.
   };
-  /// Counted by `wait_for_duties`, for as long as it is there.
-  class Duty {
-   public:
-    explicit Duty(GateRoom& room) noexcept : room_(&room) { ++room.duties_; }
-    Duty(Duty&& other) noexcept : room_(std::exchange(other.room_, nullptr)) {}
-    Duty& operator=(Duty&& other) noexcept;
-    ~Duty();
-
-   private:
-    GateRoom* room_;
-  };
   /// A hold that was let go of, and is not over in the store yet.
   struct Ending {
     std::string holder_key;
     Version fence = 0;
-    Duty counted;
+    Duties::Duty counted;
   };
   class EndingsAfterTurn;
   class TakenEndings;
@@ -104,8 +93,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   class Withdrawal;
 
   /// With the turn: what `plan` makes of the rows, when the holds were ended that were let go of.
-  [[nodiscard]] Task<Changed> change(Plan plan);
-  [[nodiscard]] Task<Changed> change(Plan plan, GateLedger::Terms terms);
+  [[nodiscard]] Task<Changed> change(const Plan& plan);
+  [[nodiscard]] Task<Changed> change(const Plan& plan, GateLedger::Terms terms);
   /// Whether all who were let in, and `weight` more, have only what others of this session had.
   [[nodiscard]] bool is_handed_over(const Changed& changed, std::uint64_t weight) const noexcept;
   /// With the turn: tells those of this session who were let in.
@@ -129,10 +118,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   static Task<void> quietly(std::shared_ptr<GateRoom> room, Task<void> task);
   void attend();
   void run_in_background(Task<void> task);
-  void keep_until_ended(Spawned<void> running);
   /// For what others wait for.
   void run_as_duty(std::function<Task<void>()> duty);
-  static Task<void> insist(Duty counted, std::function<Task<void>()> duty);
+  static Task<void> insist(Duties::Duty counted, std::function<Task<void>()> duty);
   [[nodiscard]] static Task<bool> unless_busy(Task<void> task);
   [[nodiscard]] Task<bool> unless_lost(Version version);
   void see_to_endings();
@@ -143,7 +131,6 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
 
   Session& session_;
   Store& store_;
-  Executor& executor_;
   const std::shared_ptr<HoldCounts> hold_counts_;
   const GateDefinition definition_;
 
@@ -154,12 +141,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
 
-  std::mutex background_mutex_;
-  bool closed_ = false;
-  bool attended_ = false;
-  std::list<Spawned<void>> background_;
-  std::size_t prune_at_ = 0;
-  std::atomic<std::size_t> duties_ = 0;
+  std::atomic<bool> attended_ = false;
+  BackgroundTasks background_;
+  Duties duties_;
 
   // Whoever has the turn ends them on the way: to wait for it only to let go would cost the next
   // one in line a change of threads.

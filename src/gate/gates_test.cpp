@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -519,6 +520,55 @@ TEST(GatesOnThreads, WhatWasDroppedIsFreeWhenTheGatesEnd) {
     }
     EXPECT_TRUE(sync_wait(pool, inspect_gate(*store, "a"))->holders.empty());
   }
+}
+
+/// How many are inside, by whatever thread.
+struct Counted {
+  std::atomic<int> inside = 0;
+  std::atomic<int> most = 0;
+  std::atomic<int> entries = 0;
+};
+
+Task<void> pass_on(DurableMutex mutex, Counted& counted, int count) {
+  for (int i = 0; i < count; ++i) {
+    const DurableHold hold = co_await mutex.acquire();
+    const int inside = ++counted.inside;
+    counted.most = std::max(counted.most.load(), inside);
+    ++counted.entries;
+    --counted.inside;
+  }
+}
+
+TEST(GatesOnThreads, WhoLetsGoInTheBackgroundPassesItOnWhoeverHasTheTurn) {
+  constexpr int kTasks = 12;
+  constexpr int kTimes = 40;
+  const auto disk_clock = std::make_unique<SystemClock>();
+  const auto disk = std::make_shared<MemoryDisk>(*disk_clock);
+  Counted counted;
+  {
+    const auto one = open_memory_store(disk);
+    const auto other = open_memory_store(disk);
+    ThreadPool pool(3, one->clock());
+    const auto session = sync_wait(pool, Session::open(*one));
+    const auto other_session = sync_wait(pool, Session::open(*other));
+    Gates gates(*session);
+    Gates other_gates(*other_session);
+    std::deque<Spawned<void>> tasks;
+    for (int i = 0; i < kTasks; ++i) {
+      Gates& own = i % 4 == 0 ? other_gates : gates;
+      tasks.push_back(spawn(pool, pass_on(own.mutex("a"), counted, kTimes)));
+    }
+    for (auto& task : tasks) {
+      task.get();
+    }
+  }
+  EXPECT_EQ(counted.entries, kTasks * kTimes);
+  EXPECT_EQ(counted.most, 1);
+  const auto store = open_memory_store(disk);
+  ThreadPool pool(1, store->clock());
+  const auto info = sync_wait(pool, inspect_gate(*store, "a"));
+  EXPECT_TRUE(info->holders.empty()) << "all was given back before the gates ended";
+  EXPECT_EQ(info->waiter_count, 0U);
 }
 
 }  // namespace

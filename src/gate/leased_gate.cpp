@@ -132,11 +132,12 @@ class LeasedChange {
 
  private:
   /// The lease is read before the rows, and has to be the same when they are committed.
-  Task<void> commit(detail::GateLedger::Plan plan, StoreTime now) {
+  Task<void> commit(const detail::GateLedger::Plan& plan, StoreTime now) {
     detail::GateLedger::Terms terms;
     terms.now = now;
     terms.prepare = [this](std::string& waiter_key) { return find_waiter(waiter_key); };
-    detail::GateLedger::Plan with_lease = [&](GateRows& rows, KnownLeases& leases, StoreTime at) {
+    const detail::GateLedger::Plan with_lease = [&](GateRows& rows, KnownLeases& leases,
+                                                    StoreTime at) {
       const auto liveness = is_live(now) ? detail::Liveness::kLive : detail::Liveness::kGone;
       leases.learn(lease_key_, {.liveness = liveness, .own = true});
       if (lease_version_ == 0) {
@@ -147,7 +148,7 @@ class LeasedChange {
       return plan(rows, leases, at);
     };
     const detail::GateLedger::Changed changed =
-        co_await ledger_.change(std::move(with_lease), std::move(terms));
+        co_await ledger_.change(with_lease, std::move(terms));
     if (changed.version != 0) {
       co_await store_.until_durable(changed.version);
     }

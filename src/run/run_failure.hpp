@@ -7,8 +7,7 @@
 
 namespace holdfast::detail {
 
-/// What is stored of an exception, and what comes back of it: a `StepFailed`.
-[[nodiscard]] record::RunFailure failure_of(const std::exception_ptr& error);
+/// What a failure that was recorded is for the code that waits for it: a `StepFailed`.
 [[nodiscard]] std::exception_ptr exception_of(const record::RunFailure& failure);
 
 }  // namespace holdfast::detail

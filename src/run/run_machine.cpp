@@ -2,13 +2,10 @@
 #include "run_machine.hpp"
 
 #include <coroutine>
-#include <functional>
 #include <utility>
 
-#include <boost/json/serialize.hpp>
 #include <holdfast/detail/check.hpp>
 
-#include "json/exact_parse.hpp"
 #include "run_failure.hpp"
 #include "run_payload.hpp"
 

@@ -7,10 +7,8 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <run.pb.h>
@@ -71,11 +69,6 @@ class RunMachine {
   /// Goes over a row of the journal again. Throws `NondeterminismError`, after which this is of no
   /// use. The steps and timers are those that had not ended when the row was written.
   [[nodiscard]] Activated replay(const record::Activation& row);
-
-  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
-  /// How many activations there were.
-  [[nodiscard]] std::uint64_t activations() const noexcept { return activations_; }
-  [[nodiscard]] std::uint64_t operations() const noexcept { return next_operation_; }
 
   // For `Context`.
 

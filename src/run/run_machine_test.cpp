@@ -428,11 +428,11 @@ TEST(RunMachineTest, OneThatIsPutAwayDoesNotGoOn) {
   int destroyed = 0;
   int went_on = 0;
   struct Counted {
-    explicit Counted(int& count) : count_(count) {}
+    explicit Counted(int& counter) : count(counter) {}
     Counted(const Counted&) = delete;
     Counted& operator=(const Counted&) = delete;
-    ~Counted() { ++count_; }
-    int& count_;
+    ~Counted() { ++count; }
+    int& count;
   };
   const Body body = [&](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     const Counted counted(destroyed);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "background_tasks.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// Those that have ended are looked for when there are twice as many as last time.
+constexpr std::size_t kPruneMin = 64;
+
+}  // namespace
+
+void BackgroundTasks::run(Task<void> task) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_) {
+    keep(spawn(executor_, std::move(task)));
+  }
+}
+
+void BackgroundTasks::run_here(Task<void> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      return;
+    }
+  }
+  // Without the lock: the task may begin others.
+  Spawned<void> running = spawn_here(executor_, std::move(task));
+  if (!running.ended()) {
+    const std::lock_guard lock(mutex_);
+    keep(std::move(running));
+  }
+}
+
+/// With the lock.
+void BackgroundTasks::keep(Spawned<void> running) {
+  if (running_.size() >= prune_at_) {
+    running_.remove_if([](const Spawned<void>& one) { return one.ended(); });
+    prune_at_ = 2 * running_.size() + kPruneMin;
+  }
+  if (closed_) {
+    running.request_stop();
+  }
+  running_.push_back(std::move(running));
+}
+
+void BackgroundTasks::close() {
+  std::list<Spawned<void>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    ending = std::exchange(running_, {});
+  }
+  for (Spawned<void>& one : ending) {
+    one.request_stop();
+  }
+}
+
+}  // namespace holdfast::detail
