@@ -119,11 +119,6 @@ struct RunInfo {
   std::string failure;         ///< Of one that failed.
 };
 
-/// A run has failed, or was cancelled, and its result was asked for.
-class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {
-  using ErrorOf::ErrorOf;
-};
-
 /// There is no run of that id.
 class NoSuchRun final : public detail::ErrorOf<ErrorCode::kNoSuchRun> {
   using ErrorOf::ErrorOf;

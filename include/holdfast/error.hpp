@@ -24,6 +24,9 @@ enum class ErrorCode : int {
   kNondeterminism = 112,
   kBadPayload = 113,
   kNoSuchRun = 114,
+  kRunExists = 115,
+  kNoSuchHandler = 116,
+  kUpdateRefused = 117,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -41,6 +44,7 @@ enum class ErrorCode : int {
   kSessionLost = 404,
   kStepFailed = 405,
   kRunFailed = 406,
+  kPermanentFailure = 407,
 
   kOutcomeUnknown = 500,
   kMutationTimeout = 501,

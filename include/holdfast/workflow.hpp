@@ -19,6 +19,7 @@
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/detail/workflow_promise.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/run_options.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
 
@@ -36,6 +37,22 @@ class NondeterminismError final : public detail::ErrorOf<ErrorCode::kNondetermin
 
 /// An input, a result or a signal is not of the type that the code wants.
 class BadPayload final : public detail::ErrorOf<ErrorCode::kBadPayload> {
+  using ErrorOf::ErrorOf;
+};
+
+/// A run has no query or update of that name.
+class NoSuchHandler final : public detail::ErrorOf<ErrorCode::kNoSuchHandler> {
+  using ErrorOf::ErrorOf;
+};
+
+/// A run has refused an update. It has no trace of it.
+class UpdateRefused final : public detail::ErrorOf<ErrorCode::kUpdateRefused> {
+  using ErrorOf::ErrorOf;
+};
+
+/// A run has failed, was cancelled, terminated or timed out, and its result was asked for, or
+/// waited for by its parent.
+class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {
   using ErrorOf::ErrorOf;
 };
 

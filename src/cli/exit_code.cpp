@@ -41,6 +41,10 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kStepFailed:
     case ErrorCode::kRunFailed:
     case ErrorCode::kNoSuchRun:
+    case ErrorCode::kRunExists:
+    case ErrorCode::kNoSuchHandler:
+    case ErrorCode::kUpdateRefused:
+    case ErrorCode::kPermanentFailure:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;

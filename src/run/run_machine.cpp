@@ -285,7 +285,7 @@ std::shared_ptr<RunOperation> RunMachine::begin_step(std::string_view name,
   record.set_name(std::string(name));
   auto operation = begin(std::move(record));
   pending_.emplace(operation->number(), operation);
-  current_.steps.push_back({operation->number(), std::string(name), std::move(code)});
+  current_.steps.push_back({operation->number(), std::string(name), std::move(code), {}});
   return operation;
 }
 

@@ -25,16 +25,38 @@ struct BegunStep {
   std::uint64_t operation = 0;
   std::string name;
   std::unique_ptr<StepCode> code;
+  StepTerms terms;
 };
 struct BegunTimer {
   std::uint64_t operation = 0;
   StoreTime due{};
 };
+struct BegunChild {
+  std::uint64_t operation = 0;
+  std::string type;
+  boost::json::value input;
+  ChildTerms terms;
+};
+/// A read or a change of a cell, which is done in the commit of the activation.
+struct BegunStateAccess {
+  std::uint64_t operation = 0;
+  std::string key;
+  std::unique_ptr<StateCode> code;
+};
+/// The answer to an update.
+struct UpdateReply {
+  std::string request;
+  boost::json::value value;
+  std::exception_ptr error;
+};
 
-/// How a run ended: with a value, or what it threw.
+/// How a run ended: with a value, with what it threw, or by going on as a new one.
 struct RunEnd {
   boost::json::value value;
   std::exception_ptr error;
+  std::optional<boost::json::value> continue_with;
+  /// Signals that nobody took, for the one that goes on.
+  std::vector<record::RunEvent> signals_left;
 };
 
 /// What came of an activation. The record is what the journal gets.
@@ -42,6 +64,11 @@ struct Activated {
   record::Activation record;
   std::vector<BegunStep> steps;
   std::vector<BegunTimer> timers;
+  std::vector<BegunChild> children;
+  std::vector<BegunStateAccess> state;
+  std::vector<UpdateReply> replies;
+  /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop.
+  std::vector<std::uint64_t> given_up;
   std::optional<RunEnd> end;
 };
 

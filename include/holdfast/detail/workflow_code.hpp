@@ -9,6 +9,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -52,6 +53,24 @@ template <typename T>
 boost::json::value to_payload(T&& value) {
   return boost::json::value_from(std::forward<T>(value));
 }
+
+/// A read or a change of a cell, with its types taken off.
+class StateCode {
+ public:
+  StateCode() = default;
+  StateCode(const StateCode&) = delete;
+  StateCode& operator=(const StateCode&) = delete;
+  virtual ~StateCode() = default;
+
+  struct Change {
+    boost::json::value answer;  ///< For the code that waits.
+    bool writes = false;
+    std::optional<boost::json::value> value;  ///< What to write; nothing: the cell is erased.
+  };
+  /// `current`: nothing if the cell was not written, or was erased. May be asked again, with
+  /// another value. What it throws is thrown to the code that waits.
+  [[nodiscard]] virtual Change apply(const std::optional<boost::json::value>& current) = 0;
+};
 
 /// What a step does, with its types taken off.
 class StepCode {

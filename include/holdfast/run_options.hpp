@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include <holdfast/clock.hpp>
+#include <holdfast/error.hpp>
+
+namespace holdfast {
+
+/// Thrown by a step: to try again would be in vain.
+class PermanentFailure final : public detail::ErrorOf<ErrorCode::kPermanentFailure> {
+  using ErrorOf::ErrorOf;
+};
+
+/// How often a step that fails is tried, and when. Trivially destructible on purpose, as
+/// `WaitOptions`.
+struct Retry {
+  /// All in all; 1: never again. Zero: for as long as its time-outs allow.
+  std::uint32_t attempts_max = 0;
+  /// Before the second attempt; each pause is `factor` times the one before, up to `pause_max`.
+  Duration pause_first = std::chrono::seconds(1);
+  double factor = 2.0;
+  Duration pause_max = std::chrono::minutes(1);
+  /// False: do not try again after this. `PermanentFailure` is never tried again. Null: everything
+  /// else is.
+  bool (*retry_if)(const std::exception& failure) = nullptr;
+
+  [[nodiscard]] static constexpr Retry never() noexcept {
+    Retry retry;
+    retry.attempts_max = 1;
+    return retry;
+  }
+};
+
+/// Trivially destructible on purpose, as `WaitOptions`. Views are copied at the call. A time of zero
+/// is none.
+struct StepOptions {
+  Retry retry{};
+  /// How long one attempt may take. When it is over, the attempt is asked to stop and counts as
+  /// failed, whatever it does then.
+  Duration attempt_timeout{};
+  /// How long all attempts and the pauses between them may take.
+  Duration timeout{};
+  /// How long an attempt may go without a `StepContext::heartbeat`.
+  Duration heartbeat_timeout{};
+  /// It changes nothing outside, so it may begin before it is known that it will, and nothing is
+  /// written to the disk for its sake alone.
+  bool side_effect_free = false;
+  /// Instead of the one that is made of the run's id and the step's number.
+  std::string_view idempotency_key{};
+};
+
+/// What happens to a child when its parent ends first.
+enum class ParentClose : std::uint8_t { kTerminate, kCancel, kAbandon };
+
+/// As `StepOptions`.
+struct ChildOptions {
+  std::string_view id{};  ///< Empty: one is made.
+  /// Which processes drive it. Empty: those that drive the parent.
+  std::string_view queue{};
+  ParentClose parent_close = ParentClose::kTerminate;
+  Duration timeout{};  ///< Of the child, from its start on.
+};
+
+namespace detail {
+
+/// The options of a step, kept.
+struct StepTerms {
+  StepOptions options{};
+  std::string idempotency_key;
+};
+struct ChildTerms {
+  std::string id;
+  std::string queue;
+  ParentClose parent_close = ParentClose::kTerminate;
+  Duration timeout{};
+};
+
+}  // namespace detail
+
+}  // namespace holdfast
