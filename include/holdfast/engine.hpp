@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/executor.hpp>
@@ -105,48 +108,151 @@ enum class RunState : std::uint8_t {
   kCompleted,
   kFailed,
   kCancelled,
+  kTerminated,
+  kTimedOut,
+  kContinued,  ///< It goes on as another run, which has its id.
+};
+
+/// A step that has begun and not ended.
+struct OpenStep {
+  std::string name;
+  std::uint32_t attempts_failed = 0;
+  std::string failure;                 ///< Of the last attempt.
+  std::optional<StoreTime> next_at{};  ///< When it is tried again; nothing: it is under way.
 };
 
 /// A run as all can see it.
 struct RunInfo {
   std::string id;
+  std::string uid;  ///< Its own for ever; ids are free again when a run has ended.
   std::string type;
+  std::string queue;
+  std::string parent_id;  ///< Empty: it has none.
   RunState state = RunState::kRunning;
   StoreTime started_at{};
-  std::optional<StoreTime> ended_at;
+  std::optional<StoreTime> ended_at{};
   boost::json::value input;
-  boost::json::value result;   ///< Of one that is completed.
-  std::string failure;         ///< Of one that failed.
+  boost::json::value result;  ///< Of one that is completed.
+  std::string failure;        ///< Of one that ended otherwise.
+  std::string failure_type;
+  std::map<std::string, std::string> attributes;
+  /// Why it stands still though it could go on: no process knows its type, or its code does not fit
+  /// its journal. Empty: it does not.
+  std::string parked;
+  /// `describe` says them, `list` does not.
+  std::vector<OpenStep> open_steps;
 };
 
-/// There is no run of that id.
+/// There is no run of that id, or none that goes on.
 class NoSuchRun final : public detail::ErrorOf<ErrorCode::kNoSuchRun> {
   using ErrorOf::ErrorOf;
 };
 
-/// Trivially destructible on purpose, as `WaitOptions`.
+/// A run of that id goes on already.
+class RunExists final : public detail::ErrorOf<ErrorCode::kRunExists> {
+  using ErrorOf::ErrorOf;
+};
+
+/// What to do if a run of the id goes on.
+enum class OnConflict : std::uint8_t {
+  kFail,  ///< `RunExists`.
+  kUseExisting,
+  kTerminateExisting,
+};
+
+/// For people and searches.
+struct RunAttribute {
+  std::string_view name;
+  std::string_view value;
+};
+
+/// Trivially destructible on purpose, as `WaitOptions`. Views are copied at the call.
+struct StartOptions {
+  /// Of one run at a time, up to 255 bytes. Empty: one is made.
+  std::string_view id{};
+  OnConflict on_conflict = OnConflict::kFail;
+  /// Whoever starts a run twice with this key starts it once, also if it has ended meanwhile.
+  std::string_view idempotency_key{};
+  /// Which processes drive it: those whose engines have this queue. Empty: the default one.
+  std::string_view queue{};
+  Duration delay{};
+  /// How long it may take from its start on, and with all that it continues as. Zero: for ever.
+  Duration timeout{};
+  Duration chain_timeout{};
+  std::span<const RunAttribute> attributes{};
+};
+
+/// Which runs to list; what is empty holds for all.
+struct RunFilter {
+  std::string_view type{};
+  std::string_view queue{};
+  std::optional<RunState> state{};
+  std::string_view parent_id{};
+  std::optional<RunAttribute> attribute{};
+  std::string_view after{};  ///< As `RunPage::next`.
+  std::size_t limit = 100;   ///< At least 1.
+};
+
+struct RunPage {
+  std::vector<RunInfo> runs;
+  std::string next;  ///< Where the next page begins; empty: there is none.
+};
+
+/// Trivially destructible on purpose, as `WaitOptions`. `queue` is copied at the call.
 struct EngineOptions {
   /// Where workflows run; it outlives the engine.
   Executor* executor = nullptr;
   /// Where steps run that are ordinary functions, and may block. Null: on `executor`.
   Executor* steps = nullptr;
+  /// Whose runs it drives.
+  std::string_view queue = "default";
+  /// How long a run that waits stays in memory.
+  Duration idle_time = std::chrono::seconds(10);
+  /// An activation that takes longer is named in a warning: workflow code must not block.
+  Duration watchdog_time = std::chrono::seconds(2);
+  /// Where warnings go; null: standard error.
+  void (*warn)(const std::string& text) = nullptr;
+  /// For a simulation: the same seed makes the same ids. Zero: random.
+  std::uint64_t seed = 0;
 };
 
-/// Drives the runs of a store.
+class Engine;
+
+/// A run, from anywhere: of any process on the same store.
+template <Payload Out>
+class RunHandle {
+ public:
+  RunHandle(Engine& engine, std::string id) : engine_(&engine), id_(std::move(id)) {}
+
+  [[nodiscard]] const std::string& id() const noexcept { return id_; }
+  /// Waits for its end, and that of all that it continues as. Throws `RunFailed`, `NoSuchRun`.
+  [[nodiscard]] Task<Out> result() const;
+
+ private:
+  Engine* engine_;
+  std::string id_;
+};
+
+/// Drives the runs of a store, and reaches those that others drive.
 ///
 /// ```
 /// Engine engine(*session, {.executor = &pool});
 /// engine.add(fulfilment);
 /// co_await engine.begin();
-/// const std::string id = co_await engine.start(fulfilment, order);
-/// const Receipt receipt = co_await engine.result(fulfilment, id);
+/// auto run = co_await engine.start(fulfilment, order);
+/// const Receipt receipt = co_await run.result();
+/// ...
+/// co_await engine.stop();
 /// ```
+///
+/// Without `begin` it drives nothing, and all else works. Thread-safe from `begin` on.
 class Engine {
  public:
   Engine(Session& session, const EngineOptions& options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Runs stand where they stand.
+  /// Runs stand where they stand, and go on elsewhere when the session has expired: `stop` hands
+  /// them over at once. What is under way ends on the executor, before the session goes.
   ~Engine();
 
   /// Before `begin`.
@@ -154,47 +260,128 @@ class Engine {
   void add(const Workflow<In, Out>& workflow) {
     add_code(workflow.name(), workflow.code());
   }
-  /// Takes over what no living process drives, and goes on with its runs.
+  /// Takes its share of the runs of its queue, those of the dead included, and goes on with them.
   [[nodiscard]] Task<void> begin();
+  /// Ends what is in hand, steps included, for at most `grace`, then hands the runs over: nobody
+  /// has to wait for this session to expire.
+  [[nodiscard]] Task<void> stop(Duration grace = std::chrono::seconds(10));
 
-  /// Starts a run, durably; its id.
+  /// Starts a run, durably. Throws `RunExists`, `InvalidArgument`.
   template <Payload In, Payload Out>
     requires(!std::is_void_v<In>)
-  [[nodiscard]] Task<std::string> start(const Workflow<In, Out>& workflow, const In& input) {
-    return start_run(workflow.name(), detail::to_payload(input));
+  [[nodiscard]] Task<RunHandle<Out>> start(const Workflow<In, Out>& workflow,
+                                           const std::type_identity_t<In>& input,
+                                           const StartOptions& options = {}) {
+    return handle_of<Out>(start_run(workflow.name(), detail::to_payload(input), options));
   }
   template <Payload Out>
-  [[nodiscard]] Task<std::string> start(const Workflow<void, Out>& workflow) {
-    return start_run(workflow.name(), nullptr);
+  [[nodiscard]] Task<RunHandle<Out>> start(const Workflow<void, Out>& workflow,
+                                           const StartOptions& options = {}) {
+    return handle_of<Out>(start_run(workflow.name(), nullptr, options));
   }
+  /// Of a type that this process does not know; its id.
+  [[nodiscard]] Task<std::string> start_run(std::string_view type, boost::json::value input,
+                                            const StartOptions& options);
 
-  /// Waits for the end of a run. Throws `RunFailed`, `NoSuchRun`.
+  /// A run that was started elsewhere or earlier.
   template <Payload In, Payload Out>
-  [[nodiscard]] Task<Out> result(const Workflow<In, Out>& /*workflow*/, std::string_view id) {
-    return typed_result<Out>(run_result(std::string(id)));
+  [[nodiscard]] RunHandle<Out> handle(const Workflow<In, Out>& /*workflow*/, std::string_view id) {
+    return {*this, std::string(id)};
   }
 
-  /// Durable when it returns. A run that has ended takes none: `NoSuchRun`.
+  /// Durable when it returns: the run gets it, also if this process ends. Two with one
+  /// `request_id` count once; empty: each counts. A run that has ended takes none: `NoSuchRun`.
   template <typename T>
-  [[nodiscard]] Task<void> signal(std::string_view id, std::string_view name, const T& payload) {
-    return send_signal(std::string(id), std::string(name), detail::to_payload(payload));
+  [[nodiscard]] Task<void> signal(std::string_view id, std::string_view name, const T& payload,
+                                  std::string_view request_id = {}) {
+    return send_signal(std::string(id), std::string(name), detail::to_payload(payload),
+                       std::string(request_id));
   }
+  /// Signals the run of `options.id`, which is started first if none goes on.
+  template <Payload In, Payload Out, typename T>
+  [[nodiscard]] Task<RunHandle<Out>> start_or_signal(const Workflow<In, Out>& workflow,
+                                                     const std::type_identity_t<In>& input,
+                                                     const StartOptions& options,
+                                                     std::string_view name, const T& payload) {
+    return handle_of<Out>(start_or_send(workflow.name(), detail::to_payload(input), options,
+                                        std::string(name), detail::to_payload(payload)));
+  }
+
+  /// What the code of the run answers; it changes nothing. Throws `NoSuchHandler`, `NoSuchRun`.
+  template <Payload Out, typename In = std::nullptr_t>
+  [[nodiscard]] Task<Out> query(std::string_view id, std::string_view name, const In& payload = {}) {
+    return typed_answer<Out>(
+        ask(std::string(id), std::string(name), detail::to_payload(payload), false, {}),
+        std::string(name));
+  }
+  /// Changes the run, once for each `request_id`, and answers when that is durable. Throws
+  /// `UpdateRefused`, and then nothing was changed; `NoSuchHandler`, `NoSuchRun`.
+  template <Payload Out, typename In>
+  [[nodiscard]] Task<Out> update(std::string_view id, std::string_view name, const In& payload,
+                                 std::string_view request_id = {}) {
+    return typed_answer<Out>(ask(std::string(id), std::string(name), detail::to_payload(payload),
+                                 true, std::string(request_id)),
+                             std::string(name));
+  }
+
+  /// Asks the run to stop: what it waits for throws `Cancelled`, and it may clean up.
   [[nodiscard]] Task<void> cancel(std::string_view id);
+  /// Ends it where it stands. Its code does not learn of it.
+  [[nodiscard]] Task<void> terminate(std::string_view id, std::string_view reason);
+  /// Steps that wait for their next attempt are tried at once.
+  [[nodiscard]] Task<void> retry_now(std::string_view id);
+  /// Ends the run, and lets a new one with its id go on from where this one stood after `rows` rows
+  /// of its journal. Throws `InvalidArgument` if a child was under way there.
+  [[nodiscard]] Task<void> reset(std::string_view id, std::uint64_t rows, std::string_view reason);
+
+  /// The run that has the id, or had it last. Nothing: there is none.
   [[nodiscard]] Task<std::optional<RunInfo>> describe(std::string_view id);
+  [[nodiscard]] Task<RunPage> list(const RunFilter& filter = {});
+  /// Forgets runs that have ended longer ago than that; how many.
+  [[nodiscard]] Task<std::size_t> purge(Duration older_than);
+
+  /// For programs without threads of ours, with an executor that is driven by hand: each does once
+  /// what happens by itself after `begin`.
+  [[nodiscard]] Task<void> recover_all();
+  [[nodiscard]] Task<void> sweep();
+  /// Goes on with a run, if this process drives it; how it stands.
+  [[nodiscard]] Task<RunInfo> resume(std::string_view id);
+
+  /// Runs in memory, and partitions of its queue that it drives.
+  [[nodiscard]] std::size_t live_runs() const;
+  [[nodiscard]] std::size_t partitions() const;
 
  private:
+  template <Payload Out>
+  friend class RunHandle;
+
   template <typename Out>
-  static Task<Out> typed_result(Task<boost::json::value> task) {
+  Task<RunHandle<Out>> handle_of(Task<std::string> started) {
+    std::string id = co_await started;
+    co_return RunHandle<Out>(*this, std::move(id));
+  }
+  template <typename Out>
+  static Task<Out> typed_answer(Task<boost::json::value> task, std::string what) {
     boost::json::value value = co_await task;
-    co_return detail::from_payload<Out>(std::move(value), "result");
+    co_return detail::from_payload<Out>(std::move(value), what);
   }
   void add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code);
-  [[nodiscard]] Task<std::string> start_run(std::string type, boost::json::value input);
   [[nodiscard]] Task<boost::json::value> run_result(std::string id);
-  [[nodiscard]] Task<void> send_signal(std::string id, std::string name,
-                                       boost::json::value payload);
+  [[nodiscard]] Task<void> send_signal(std::string id, std::string name, boost::json::value payload,
+                                       std::string request_id);
+  [[nodiscard]] Task<std::string> start_or_send(std::string_view type, boost::json::value input,
+                                                const StartOptions& options, std::string name,
+                                                boost::json::value payload);
+  [[nodiscard]] Task<boost::json::value> ask(std::string id, std::string name,
+                                             boost::json::value payload, bool changes,
+                                             std::string request_id);
 
   std::shared_ptr<detail::EngineCore> core_;
 };
+
+template <Payload Out>
+Task<Out> RunHandle<Out>::result() const {
+  return Engine::typed_answer<Out>(engine_->run_result(id_), "result");
+}
 
 }  // namespace holdfast

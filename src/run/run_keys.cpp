@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_keys.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 
 #include <holdfast/store_error.hpp>
 
+#include "sortable_number.hpp"
 #include "store/key_part.hpp"
 #include "store/printable.hpp"
 
@@ -13,70 +15,137 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::size_t kTimeDigits = 16;
 constexpr std::size_t kNumberDigits = 8;
 constexpr std::size_t kPartitionDigits = 3;
+/// Sorts behind all digits.
+constexpr char kAttemptsMark = '~';
 
-/// As many digits for every number, so that keys sort as numbers do.
-std::string sortable(std::uint64_t number, std::size_t digits) {
-  std::string text(digits, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) {
-    *digit = kDigits[number & 0xfU];
-  }
-  return text;
+[[noreturn]] void refuse_key(std::string_view key, const char* what) {
+  throw StoreCorrupt("the key " + printable(key) + " is that of no " + what);
 }
 
-std::uint64_t number_of(std::string_view digits, std::string_view key) {
+std::uint64_t number_of(std::string_view digits, std::string_view key, const char* what) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number, 16);
   if (error != std::errc() || end != digits.end()) {
-    throw StoreCorrupt("the key " + printable(key) + " is that of no timer");
+    refuse_key(key, what);
   }
   return number;
+}
+
+std::string in_queue(std::string_view kind, std::string_view queue) {
+  return std::string(kind).append(key_part(queue)).append("/");
 }
 
 }  // namespace
 
 PartitionKeys::PartitionKeys(std::string_view queue, std::uint32_t partition)
-    : place_(key_part(queue)) {
+    : queue_(queue), partition_(partition), place_(key_part(queue)) {
   place_.append("/").append(sortable(partition, kPartitionDigits));
+  owner_ = "partition/" + place_;
+  runs_ = std::string(kRunPrefix).append(place_).append("/");
+  timers_ = "timer/" + place_ + "/";
+  inbox_ = "inbox/" + place_ + "/";
 }
 
+std::string PartitionKeys::run(std::string_view uid) const { return runs_ + std::string(uid); }
+
 std::string PartitionKeys::journal(std::string_view uid) const {
-  return std::string("journal/").append(place_).append("/").append(uid).append("/");
+  return std::string(kJournalPrefix).append(place_).append("/").append(uid).append("/");
 }
 
 std::string PartitionKeys::journal_row(std::string_view uid, std::uint64_t row) const {
   return journal(uid).append(sortable(row, kNumberDigits));
 }
 
+std::string PartitionKeys::attempts(std::string_view uid, std::uint64_t operation) const {
+  std::string key = journal(uid);
+  key.push_back(kAttemptsMark);
+  return key.append(sortable(operation, kNumberDigits));
+}
+
 std::string PartitionKeys::timer(StoreTime due, std::string_view uid,
                                  std::uint64_t operation) const {
   const auto due_ns = static_cast<std::uint64_t>(due.time_since_epoch().count());
-  return timers()
-      .append(sortable(due_ns, kTimeDigits))
-      .append("/")
-      .append(uid)
-      .append("/")
-      .append(sortable(operation, kNumberDigits));
+  std::string key = timers_;
+  key.append(sortable(due_ns, kTimeDigits)).append("/").append(uid).append("/");
+  return key.append(sortable(operation, kNumberDigits));
+}
+
+std::string PartitionKeys::message(std::string_view ticket) const {
+  return inbox_ + std::string(ticket);
+}
+
+std::string PartitionKeys::parked(std::string_view uid) const {
+  return std::string("parked/").append(place_).append("/").append(uid);
+}
+
+std::string owners_of(std::string_view queue) { return in_queue("partition/", queue); }
+std::string inboxes_of(std::string_view queue) { return in_queue("inbox/", queue); }
+std::string engines_of(std::string_view queue) { return in_queue("engine/", queue); }
+
+std::uint32_t partition_in(std::string_view key, std::string_view prefix) {
+  if (!key.starts_with(prefix) || key.size() < prefix.size() + kPartitionDigits) {
+    refuse_key(key, "partition of runs");
+  }
+  const std::uint64_t number =
+      number_of(key.substr(prefix.size(), kPartitionDigits), key, "partition of runs");
+  if (number >= kPartitionsPerQueue) {
+    refuse_key(key, "partition of runs");
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
+RunPlace place_in_run_key(std::string_view key) {
+  const std::size_t queue_end = key.find('/', kRunPrefix.size());
+  if (!key.starts_with(kRunPrefix) || queue_end == std::string_view::npos) {
+    refuse_key(key, "run");
+  }
+  const auto queue =
+      text_of_key_part(key.substr(kRunPrefix.size(), queue_end - kRunPrefix.size()));
+  const std::size_t uid_at = queue_end + 1 + kPartitionDigits + 1;
+  if (!queue || key.size() <= uid_at) {
+    refuse_key(key, "run");
+  }
+  return {*queue, partition_in(key, key.substr(0, queue_end + 1)), std::string(key.substr(uid_at))};
 }
 
 std::string run_id_key(std::string_view id) { return "run_id/" + key_part(id); }
+std::string start_key_key(std::string_view start_key) {
+  return "start_key/" + key_part(start_key);
+}
+std::string reply_key(std::string_view request) {
+  return std::string(kReplyPrefix).append(key_part(request));
+}
 
 TimerKey read_timer_key(std::string_view key, std::string_view prefix) {
   const std::string_view rest = key.substr(std::min(prefix.size(), key.size()));
   const std::size_t uid_at = kTimeDigits + 1;
   const std::size_t operation_at = rest.size() - std::min(rest.size(), kNumberDigits);
   if (!key.starts_with(prefix) || operation_at <= uid_at + 1) {
-    throw StoreCorrupt("the key " + printable(key) + " is that of no timer");
+    refuse_key(key, "timer");
   }
   TimerKey timer;
-  timer.due = StoreTime(
-      Duration(static_cast<std::int64_t>(number_of(rest.substr(0, kTimeDigits), key))));
+  const std::uint64_t due = number_of(rest.substr(0, kTimeDigits), key, "timer");
+  timer.due = StoreTime(Duration(static_cast<std::int64_t>(due)));
   timer.uid = rest.substr(uid_at, operation_at - 1 - uid_at);
-  timer.operation = number_of(rest.substr(operation_at), key);
+  timer.operation = number_of(rest.substr(operation_at), key, "timer");
   return timer;
+}
+
+JournalKey read_journal_key(std::string_view key, std::string_view prefix) {
+  std::string_view rest = key.substr(std::min(prefix.size(), key.size()));
+  JournalKey read;
+  if (rest.starts_with(kAttemptsMark)) {
+    read.is_attempts = true;
+    rest.remove_prefix(1);
+  }
+  if (!key.starts_with(prefix) || rest.size() != kNumberDigits) {
+    refuse_key(key, "row of a journal");
+  }
+  read.number = number_of(rest, key, "row of a journal");
+  return read;
 }
 
 }  // namespace holdfast::detail

@@ -8,6 +8,7 @@
 
 #include "run_failure.hpp"
 #include "run_payload.hpp"
+#include "stable_hash.hpp"
 
 namespace holdfast::detail {
 
@@ -20,15 +21,6 @@ std::uint64_t next_random(std::uint64_t& state) noexcept {
   mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
   mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
   return mixed ^ (mixed >> 31U);
-}
-
-/// The same in every build and on every machine (FNV-1a).
-std::uint64_t stable_hash(std::string_view text) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char byte : text) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
-  }
-  return hash;
 }
 
 std::string text_of(const record::RunOperation& operation) {

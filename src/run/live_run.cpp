@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live_run.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "run_failure.hpp"
+#include "run_payload.hpp"
+#include "run_rows.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
+  RunMachine::Facts facts;
+  facts.id = id_of(head, place);
+  facts.type = head.type();
+  facts.input = parse_payload(head.input());
+  return facts;
+}
+
+std::string reply_of(const boost::json::value& value, const std::exception_ptr& error) {
+  record::RunReply reply;
+  reply.set_format(kRunFormat);
+  if (error) {
+    *reply.mutable_failure() = failure_of(error);
+  } else {
+    reply.set_payload(payload_text(value));
+  }
+  return reply.SerializeAsString();
+}
+
+/// To whoever asked, wherever that is.
+void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
+  if (!mail.reply_key.empty()) {
+    answers.put(mail.reply_key, reply_of(value, error));
+  }
+  if (!mail.consumed.empty()) {
+    answers.erase(mail.consumed);
+  }
+  if (mail.answer != nullptr) {
+    mail.answer->value = std::move(value);
+    mail.answer->error = std::move(error);
+    mail.answer->give();
+  }
+}
+
+}  // namespace
+
+LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead head,
+                 Version head_version, const WorkflowCode& code)
+    : tenure_(std::move(tenure)),
+      uid_(std::move(uid)),
+      head_(std::move(head)),
+      head_version_(head_version),
+      machine_(code, facts_of(head_, place())) {}
+
+RunPlace LiveRun::place() const { return tenure_->keys().place_of(uid_); }
+
+std::shared_ptr<StepRun> LiveRun::step_at(std::uint64_t operation) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = steps_.find(operation);
+  return found == steps_.end() ? nullptr : found->second;
+}
+
+/// What is open after an activation, or a row of the journal.
+void LiveRun::remember(Activated& activated, const record::Activation& row, StoreTime now) {
+  std::vector<std::shared_ptr<StepRun>> stopped;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const record::RunEvent& event : row.events()) {
+      switch (event.kind()) {
+        case record::RunEvent::STEP_ENDED:
+          steps_.erase(event.operation());
+          break;
+        case record::RunEvent::TIMER_FIRED:
+          timers_.erase(event.operation());
+          break;
+        case record::RunEvent::CHILD_ENDED:
+          children_.erase(event.operation());
+          break;
+        default:
+          break;
+      }
+    }
+    for (BegunStep& step : activated.steps) {
+      const std::uint64_t operation = step.operation;
+      steps_.emplace(operation, std::make_shared<StepRun>(std::move(step), now));
+    }
+    for (const BegunTimer& timer : activated.timers) {
+      timers_.emplace(timer.operation, timer.due);
+    }
+    for (const BegunChild& child : activated.children) {
+      const record::RunOperation& begun =
+          row.operations(static_cast<int>(child.operation - next_operation_));
+      children_.emplace(child.operation, Child{place_of(begun.child()),
+                                               static_cast<ParentClose>(begun.value())});
+    }
+    for (const std::uint64_t operation : activated.given_up) {
+      timers_.erase(operation);
+      children_.erase(operation);
+      if (const auto step = steps_.find(operation); step != steps_.end()) {
+        stopped.push_back(std::move(step->second));
+        steps_.erase(step);
+      }
+    }
+  }
+  for (const std::shared_ptr<StepRun>& step : stopped) {
+    step->stop();
+  }
+  next_operation_ += static_cast<std::uint64_t>(row.operations_size());
+  ++next_row_;
+}
+
+// --- From the journal ----------------------------------------------------------------------------
+
+void LiveRun::replay(const record::Activation& row) {
+  Activated again = machine_.replay(row);
+  remember(again, row, time_of(row.now_ns()));
+}
+
+void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempts) {
+  if (const auto step = step_at(operation)) {
+    step->recall(attempts);
+  }
+}
+
+void LiveRun::resume() {
+  std::vector<std::shared_ptr<StepRun>> open;
+  bool has_begun = next_row_ > 0;
+  {
+    const std::lock_guard lock(mutex_);
+    last_driven_ = tenure_->world().store.clock().now();
+    for (const auto& [operation, step] : steps_) {
+      open.push_back(step);
+    }
+  }
+  for (const std::shared_ptr<StepRun>& step : open) {
+    step->begin(shared_from_this(), true);
+  }
+  const bool is_due = !has_begun && head_.starts_at_ns() == 0;
+  if (is_due || machine_.has_held()) {
+    static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
+  }
+}
+
+// --- The mailbox ---------------------------------------------------------------------------------
+
+bool LiveRun::deliver(Mail mail) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (gone_) {
+      return false;
+    }
+    mail_.push_back(std::move(mail));
+    if (std::exchange(driven_, true)) {
+      return true;
+    }
+  }
+  tenure_->world().tasks.run(drive(shared_from_this()));
+  return true;
+}
+
+std::vector<Mail> LiveRun::take_mail() {
+  const std::lock_guard lock(mutex_);
+  if (mail_.empty() && !machine_.has_held()) {
+    driven_ = false;
+    last_driven_ = tenure_->world().store.clock().now();
+  }
+  return std::exchange(mail_, {});
+}
+
+Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
+  for (;;) {
+    std::vector<Mail> mails = run->take_mail();
+    if (mails.empty() && !run->machine_.has_held()) {
+      co_return;
+    }
+    bool goes_on = false;
+    std::string failure;
+    bool is_its_own = false;
+    try {
+      goes_on = co_await run->handle(std::move(mails));
+    } catch (const Cancelled&) {
+      co_return;  // The engine ends.
+    } catch (const Error& error) {
+      failure = error.what();
+      is_its_own = error.code() == ErrorCode::kNewerFormat ||
+                   error.code() == ErrorCode::kStoreCorrupt;
+    }
+    if (is_its_own) {
+      co_await run->tenure_->stand_still(run, failure);
+    } else if (!failure.empty()) {
+      run->tenure_->end(failure);
+    }
+    if (!goes_on) {
+      co_return;
+    }
+  }
+}
+
+Task<bool> LiveRun::handle(std::vector<Mail> mails) {
+  std::vector<Mail> events;
+  Batch answers;
+  bool shall_leave = false;
+  for (Mail& mail : mails) {
+    switch (mail.kind) {
+      case Mail::Kind::kTimeUp:
+      case Mail::Kind::kTerminate: {
+        const bool is_late = mail.kind == Mail::Kind::kTimeUp;
+        std::string reason = is_late ? "its time is up" : mail.event.payload();
+        co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
+                              std::move(reason), std::move(mails));
+        co_return false;
+      }
+      case Mail::Kind::kQuery:
+        answer_query(mail, answers);
+        break;
+      case Mail::Kind::kRetryNow:
+        for (const std::shared_ptr<StepRun>& step : open()) {
+          step->begin_next(shared_from_this());
+        }
+        answers.erase(mail.consumed);
+        break;
+      case Mail::Kind::kEvict:
+        shall_leave = true;
+        break;
+      case Mail::Kind::kWake:
+        if (!mail.consumed.empty()) {
+          answers.erase(mail.consumed);
+        }
+        if (next_row_ == 0 && events.empty()) {
+          Mail start;
+          start.event.set_kind(record::RunEvent::STARTED);
+          events.push_back(std::move(start));
+        }
+        break;
+      case Mail::Kind::kEvent:
+        if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
+            step_at(mail.event.operation()) != nullptr) {
+          step_at(mail.event.operation())->begin_next(shared_from_this());
+        } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
+          events.push_back(std::move(mail));
+        }
+        break;
+    }
+  }
+  if (events.empty() && !machine_.has_held()) {
+    if (answers.size() > 0) {
+      static_cast<void>(co_await tenure_->apply(std::move(answers)));
+    }
+    bool stays = true;
+    if (shall_leave) {
+      stays = co_await leave_memory();
+    }
+    co_return stays;
+  }
+  const std::optional<CommitOutcome> outcome =
+      co_await activate(std::move(events), std::move(answers));
+  if (outcome && outcome->committed() == nullptr) {
+    tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
+                 (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
+  }
+  const std::lock_guard lock(mutex_);
+  co_return !gone_;
+}
+
+void LiveRun::answer_query(const Mail& mail, Batch& answers) {
+  boost::json::value value;
+  std::exception_ptr error;
+  try {
+    value = machine_.query(mail.event.name(), parse_payload(mail.event.payload()));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  answer(mail, std::move(value), std::move(error), answers);
+}
+
+bool LiveRun::refuses(const Mail& update, Batch& answers) {
+  std::exception_ptr error;
+  try {
+    machine_.check_update(update.event.name(), parse_payload(update.event.payload()));
+  } catch (...) {
+    error = std::current_exception();
+    answer(update, nullptr, error, answers);
+  }
+  return error != nullptr;
+}
+
+// --- Activations ---------------------------------------------------------------------------------
+
+Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
+  {
+    const std::lock_guard lock(mutex_);
+    driven_ = true;
+  }
+  std::vector<Mail> mails;
+  if (head_.starts_at_ns() == 0) {
+    mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
+  }
+  std::optional<CommitOutcome> outcome = co_await activate(std::move(mails), std::move(extra));
+  if (outcome && outcome->committed() != nullptr) {
+    bool has_mail = false;
+    {
+      const std::lock_guard lock(mutex_);
+      driven_ = has_mail = !gone_ && (!mail_.empty() || machine_.has_held());
+      last_driven_ = tenure_->world().store.clock().now();
+    }
+    if (has_mail) {
+      tenure_->world().tasks.run(drive(shared_from_this()));
+    }
+  }
+  co_return outcome;
+}
+
+Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
+  std::vector<record::RunEvent> events;
+  for (const Mail& mail : mails) {
+    events.push_back(mail.event);
+    if (mail.event.kind() == record::RunEvent::STARTED) {
+      events.insert(events.end(), head_.signals().begin(), head_.signals().end());
+    }
+  }
+  Activated activated;
+  if (events.empty() && !machine_.has_held()) {
+    return activated;  // It starts later.
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    activating_since_ = tenure_->world().store.clock().now();
+  }
+  activated = machine_.activate(now, std::move(events));
+  const std::lock_guard lock(mutex_);
+  activating_since_.reset();
+  return activated;
+}
+
+/// One commit carries all that the code did. If it is refused for a cell that others have changed,
+/// the code has seen nothing of it yet, and only the change is made again.
+Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
+  const StoreTime now = co_await tenure_->world().store.time();
+  Activated activated = run_code(now, mails);
+  std::optional<CommitOutcome> outcome;
+  for (bool again = true; again;) {
+    StateChanges state = co_await settle_state(activated.state);
+    activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
+    Writing writing = write(activated, mails, now);
+    writing.batch.append(extra);
+    writing.batch.append(state.batch);
+    outcome = co_await tenure_->apply(std::move(writing.batch));
+    again = false;
+    if (outcome && outcome->committed() != nullptr) {
+      machine_.hold(std::move(state.events));
+      after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
+                   now);
+    } else if (outcome && outcome->conflict() != nullptr) {
+      const auto& conditions = state.batch.conditions();
+      again = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
+        return condition.key == outcome->conflict()->key;
+      });
+    }
+  }
+  co_return outcome;
+}
+
+void LiveRun::after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
+                           Version version, StoreTime now) {
+  const bool has_activated = activated.record.format() != 0;
+  if (writing.head) {
+    head_ = std::move(*writing.head);
+    head_version_ = version;
+  }
+  for (const Mail& mail : mails) {
+    if (!mail.consumed.empty()) {
+      tenure_->message_done(mail.consumed);
+    }
+  }
+  for (const std::string& key : writing.timers_gone) {
+    tenure_->remove_timer(key);
+  }
+  for (const std::string& key : writing.timers_set) {
+    tenure_->add_timer(key);
+  }
+  std::vector<std::uint64_t> durable_first;
+  std::vector<std::uint64_t> at_once;
+  for (const BegunStep& step : activated.steps) {
+    (step.terms.options.side_effect_free ? at_once : durable_first).push_back(step.operation);
+  }
+  if (has_activated) {
+    const record::Activation row = std::move(activated.record);
+    remember(activated, row, now);
+  }
+  if (activated.end) {
+    finish(version);
+  } else {
+    for (const std::uint64_t operation : at_once) {
+      if (const auto step = step_at(operation)) {
+        step->begin(shared_from_this(), false);
+      }
+    }
+    if (!durable_first.empty()) {
+      tenure_->world().tasks.run(begin_steps(shared_from_this(), version, std::move(durable_first)));
+    }
+  }
+  std::vector<std::shared_ptr<LocalAnswer>> answers;
+  for (UpdateReply& reply : activated.replies) {
+    for (const Mail& mail : mails) {
+      if (mail.answer != nullptr && mail.event.request() == reply.request) {
+        mail.answer->value = std::move(reply.value);
+        mail.answer->error = std::move(reply.error);
+        answers.push_back(mail.answer);
+      }
+    }
+  }
+  if (!answers.empty()) {
+    tenure_->world().tasks.run(
+        answer_when_durable(shared_from_this(), version, std::move(answers)));
+  }
+  if (!writing.messages.empty() || !writing.children.empty()) {
+    tenure_->world().tasks.run(send_on(shared_from_this(), std::move(writing)));
+  }
+}
+
+/// Nothing leaves the process before it cannot be lost any more.
+Task<void> LiveRun::begin_steps(std::shared_ptr<LiveRun> run, Version version,
+                                std::vector<std::uint64_t> operations) {
+  const bool is_durable = co_await run->tenure_->until_durable(version);
+  if (!is_durable) {
+    co_return;
+  }
+  for (const std::uint64_t operation : operations) {
+    if (const auto step = run->step_at(operation)) {
+      step->begin(run, false);
+    }
+  }
+}
+
+Task<void> LiveRun::answer_when_durable(std::shared_ptr<LiveRun> run, Version version,
+                                        std::vector<std::shared_ptr<LocalAnswer>> answers) {
+  const bool is_durable = co_await run->tenure_->until_durable(version);
+  for (const std::shared_ptr<LocalAnswer>& answer : answers) {
+    if (!is_durable) {
+      answer->error = std::make_exception_ptr(
+          OutcomeUnknown("the store failed while the update was written: ask the run how it stands"));
+    }
+    answer->give();
+  }
+}
+
+/// To runs of this process at once; others see the rows.
+Task<void> LiveRun::send_on(std::shared_ptr<LiveRun> run, Writing writing) {
+  for (const std::string& uid : writing.children) {
+    static_cast<void>(co_await run->tenure_->find(uid));
+  }
+  for (Outgoing& out : writing.messages) {
+    if (const auto there = run->tenure_->world().tenure_of(out.to)) {
+      co_await there->take_message(std::move(out.key), std::move(out.message));
+    }
+  }
+}
+
+void LiveRun::finish(Version version) {
+  std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    gone_ = true;
+    end_ = End{version, head_};
+    open = std::exchange(steps_, {});
+  }
+  for (const auto& [operation, step] : open) {
+    step->stop();
+  }
+  tenure_->forget(uid_);
+  ended_.ring();
+}
+
+Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason,
+                                 std::vector<Mail> mails) {
+  const StoreTime now = co_await tenure_->world().store.time();
+  record::RunHead head = head_;
+  head.set_state(state);
+  head.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut" : "Terminated");
+  head.mutable_failure()->set_message(std::move(reason));
+  head.set_rows(next_row_);
+  Writing writing;
+  for (const Mail& mail : mails) {
+    if (!mail.consumed.empty()) {
+      writing.batch.erase(mail.consumed);
+    }
+  }
+  close(writing, head, now);
+  writing.head = std::move(head);
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(writing.batch);
+  if (outcome && outcome->committed() != nullptr) {
+    Activated nothing;
+    nothing.end.emplace();
+    after_commit(std::move(writing), std::move(nothing), mails, outcome->committed()->version, now);
+  } else if (outcome) {
+    tenure_->end("run '" + uid_ + "' was changed by somebody else");
+  }
+}
+
+/// It waits for others: the store has all that is needed to go on with it.
+Task<bool> LiveRun::leave_memory() {
+  record::Activation nothing;
+  if (has_work_besides(nothing)) {
+    co_return true;
+  }
+  if (!head_.waits()) {
+    record::RunHead head = head_;
+    head.set_waits(true);
+    const std::string key = tenure_->keys().run(uid_);
+    Batch batch;
+    batch.require_version(key, head_version_).put(key, head.SerializeAsString());
+    const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
+    if (!outcome || outcome->committed() == nullptr) {
+      co_return false;
+    }
+    head_ = std::move(head);
+    head_version_ = outcome->committed()->version;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!mail_.empty()) {
+      co_return true;
+    }
+    gone_ = true;
+  }
+  tenure_->forget(uid_);
+  co_return false;
+}
+
+void LiveRun::abandon() {
+  std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    gone_ = true;
+    open = std::exchange(steps_, {});
+  }
+  for (const auto& [operation, step] : open) {
+    step->stop();
+  }
+  ended_.ring();
+}
+
+// --- How it stands -------------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<StepRun>> LiveRun::open() const {
+  std::vector<std::shared_ptr<StepRun>> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [operation, step] : steps_) {
+    all.push_back(step);
+  }
+  return all;
+}
+
+bool LiveRun::is_idle(TimePoint since) const {
+  const std::lock_guard lock(mutex_);
+  return !driven_ && last_driven_ <= since;
+}
+
+bool LiveRun::is_quiet() const {
+  const std::lock_guard lock(mutex_);
+  return !driven_ && std::all_of(steps_.begin(), steps_.end(),
+                                 [](const auto& step) { return step.second->is_pausing(); });
+}
+
+bool LiveRun::is_stuck(TimePoint since) const {
+  const std::lock_guard lock(mutex_);
+  return activating_since_ && *activating_since_ <= since;
+}
+
+std::string LiveRun::type_and_id() const {
+  return "'" + machine_.facts().type + "' (run '" + machine_.facts().id + "')";
+}
+
+std::vector<OpenStep> LiveRun::open_steps() const {
+  std::vector<OpenStep> steps;
+  for (const std::shared_ptr<StepRun>& step : open()) {
+    steps.push_back(step->describe());
+  }
+  return steps;
+}
+
+std::optional<LiveRun::End> LiveRun::end() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+}  // namespace holdfast::detail

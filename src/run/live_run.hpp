@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <run.pb.h>
+
+#include <holdfast/engine.hpp>
+#include <holdfast/store.hpp>
+
+#include "bell.hpp"
+#include "run_machine.hpp"
+#include "run_place.hpp"
+#include "step_run.hpp"
+
+namespace holdfast::detail {
+
+class Tenure;
+
+/// An answer to somebody in this process.
+struct LocalAnswer {
+  Bell given;
+  std::atomic<bool> is_given = false;
+  boost::json::value value;
+  std::exception_ptr error;
+
+  void give() {
+    is_given = true;
+    given.ring();
+  }
+};
+
+/// Something for a run.
+struct Mail {
+  enum class Kind : std::uint8_t {
+    kEvent,
+    kWake,       ///< Begin, if it has not begun.
+    kTimeUp,     ///< The run has taken too long.
+    kTerminate,  ///< With the reason as the payload of the event.
+    kRetryNow,
+    kQuery,
+    kEvict,
+  };
+  Kind kind = Kind::kEvent;
+  record::RunEvent event{};
+  std::string consumed{};   ///< The row that it comes from, to be erased when it is dealt with.
+  std::string reply_key{};  ///< Where the answer goes; empty: nowhere.
+  std::shared_ptr<LocalAnswer> answer{};
+};
+
+/// A run in memory. What happens to it is put into its mailbox, and one task at a time empties
+/// that: activates the code, commits what came of it, and begins what it wants.
+class LiveRun : public std::enable_shared_from_this<LiveRun> {
+ public:
+  /// Of one that is not in the store yet, `head_version` is zero.
+  LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead head,
+          Version head_version, const WorkflowCode& code);
+  LiveRun(const LiveRun&) = delete;
+  LiveRun& operator=(const LiveRun&) = delete;
+
+  [[nodiscard]] const std::string& uid() const noexcept { return uid_; }
+
+  // Before others know it.
+
+  /// Goes over a row of its journal. Throws `NondeterminismError`.
+  void replay(const record::Activation& row);
+  void recall(std::uint64_t operation, const record::RunAttempts& attempts);
+  /// What was under way goes on.
+  void resume();
+  /// The first activation, in the commit that makes the run. `extra` is added to that.
+  [[nodiscard]] Task<std::optional<CommitOutcome>> begin(Batch extra);
+
+  /// False: it is not in memory any more.
+  [[nodiscard]] bool deliver(Mail mail);
+  /// Steps are asked to stop; nothing more is written.
+  void abandon();
+
+  [[nodiscard]] bool is_idle(TimePoint since) const;
+  /// Nothing is in hand: no activation, and no step.
+  [[nodiscard]] bool is_quiet() const;
+  /// Its code has not come to a wait since then.
+  [[nodiscard]] bool is_stuck(TimePoint since) const;
+  [[nodiscard]] std::string type_and_id() const;
+  [[nodiscard]] std::vector<OpenStep> open_steps() const;
+
+  /// Rung at its end. Then `end` says how it ended.
+  [[nodiscard]] Bell& ended() noexcept { return ended_; }
+  struct End {
+    Version version = 0;
+    record::RunHead head;
+  };
+  [[nodiscard]] std::optional<End> end() const;
+
+ private:
+  friend class StepRun;
+
+  struct Child {
+    RunPlace place;
+    ParentClose close = ParentClose::kTerminate;
+  };
+  struct Outgoing {
+    RunPlace to;
+    std::string key;
+    record::RunMessage message;
+  };
+  /// A commit in the making, and what follows from it.
+  struct Writing {
+    Batch batch;
+    std::optional<record::RunHead> head;  ///< If that changes.
+    std::vector<std::string> timers_set;
+    std::vector<std::string> timers_gone;
+    std::vector<Outgoing> messages;
+    std::vector<std::string> children;  ///< That begin here; their uids.
+  };
+  /// What accesses to state come to.
+  struct StateChanges {
+    Batch batch;
+    std::vector<record::RunEvent> events;
+  };
+
+  [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
+  [[nodiscard]] std::vector<Mail> take_mail();
+  /// False: it does not go on here.
+  [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);
+  [[nodiscard]] Activated run_code(StoreTime now, const std::vector<Mail>& mails);
+  [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, std::string reason,
+                                        std::vector<Mail> mails);
+  [[nodiscard]] Task<bool> leave_memory();
+  void answer_query(const Mail& mail, Batch& answers);
+  [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
+  void after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
+                    Version version, StoreTime now);
+  [[nodiscard]] static Task<void> begin_steps(std::shared_ptr<LiveRun> run, Version version,
+                                              std::vector<std::uint64_t> operations);
+  [[nodiscard]] static Task<void> answer_when_durable(
+      std::shared_ptr<LiveRun> run, Version version,
+      std::vector<std::shared_ptr<LocalAnswer>> answers);
+  [[nodiscard]] static Task<void> send_on(std::shared_ptr<LiveRun> run, Writing writing);
+  void finish(Version version);
+
+  // live_run_commit.cpp: what an activation leads to, as rows.
+  [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
+  [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
+  void write_row(Writing& writing, const Activated& activated);
+  void write_end(Writing& writing, const Activated& activated, StoreTime now);
+  void write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
+                          StoreTime now);
+  void close(Writing& writing, record::RunHead& head, StoreTime now);
+  void write_child(Writing& writing, record::RunOperation& operation, const BegunChild& child,
+                   StoreTime now);
+  void drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
+  void set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
+  void drop_step(Writing& writing, std::uint64_t operation) const;
+  void send(Writing& writing, const RunPlace& to, record::RunMessage message, StoreTime now) const;
+  [[nodiscard]] bool has_work_besides(const record::Activation& record) const;
+
+  void remember(Activated& activated, const record::Activation& row, StoreTime now);
+  [[nodiscard]] std::vector<std::shared_ptr<StepRun>> open() const;
+  [[nodiscard]] std::shared_ptr<StepRun> step_at(std::uint64_t operation) const;
+  [[nodiscard]] RunPlace place() const;
+
+  const std::shared_ptr<Tenure> tenure_;
+  const std::string uid_;
+
+  // For whoever drives it.
+  record::RunHead head_;
+  Version head_version_;
+  RunMachine machine_;
+  std::uint64_t next_row_ = 0;
+  std::uint64_t next_operation_ = 0;
+  std::map<std::uint64_t, StoreTime> timers_;
+  std::map<std::uint64_t, Child> children_;
+
+  mutable std::mutex mutex_;
+  std::vector<Mail> mail_;
+  bool driven_ = false;
+  bool gone_ = false;
+  std::map<std::uint64_t, std::shared_ptr<StepRun>> steps_;
+  TimePoint last_driven_{};
+  std::optional<TimePoint> activating_since_;
+  std::optional<End> end_;
+
+  Bell ended_;
+};
+
+}  // namespace holdfast::detail

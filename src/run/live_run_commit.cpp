@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an activation of a run leads to, as rows of one commit.
+#include <algorithm>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "live_run.hpp"
+#include "run_failure.hpp"
+#include "run_keys.hpp"
+#include "run_payload.hpp"
+#include "run_rows.hpp"
+#include "state/envelope.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// The last value of a cell that an activation has seen.
+struct SeenCell {
+  std::optional<Entry> row;
+  std::optional<boost::json::value> value;
+  bool written = false;
+};
+
+void write_cell(Batch& batch, const std::string& key, SeenCell& cell, const std::string& operation) {
+  if (!std::exchange(cell.written, true)) {
+    if (cell.row) {
+      batch.require_version(key, cell.row->version);
+    } else {
+      batch.require_absent(key);
+    }
+  }
+  if (cell.value) {
+    check_storable(*cell.value, key);
+    batch.put(key, (cell.row ? Envelope(*cell.row) : Envelope()).with(*cell.value, operation));
+  } else {
+    batch.erase(key);
+  }
+}
+
+bool contains(const std::vector<std::uint64_t>& operations, std::uint64_t operation) {
+  return std::find(operations.begin(), operations.end(), operation) != operations.end();
+}
+
+record::RunMessage message_to(const RunPlace& to, record::RunMessage::Kind kind) {
+  record::RunMessage message;
+  message.set_format(kRunFormat);
+  message.set_uid(to.uid);
+  message.set_kind(kind);
+  return message;
+}
+
+record::RunMessage cancellation_of(const RunPlace& to) {
+  record::RunMessage message = message_to(to, record::RunMessage::EVENT);
+  message.mutable_event()->set_kind(record::RunEvent::CANCEL_REQUESTED);
+  return message;
+}
+
+}  // namespace
+
+Task<LiveRun::StateChanges> LiveRun::settle_state(std::vector<BegunStateAccess>& accesses) {
+  StateChanges changes;
+  std::map<std::string, SeenCell> cells;
+  for (BegunStateAccess& access : accesses) {
+    auto found = cells.find(access.key);
+    if (found == cells.end()) {
+      SeenCell cell;
+      cell.row = co_await tenure_->world().store.get(access.key, Read::kApplied);
+      if (cell.row) {
+        cell.value = Envelope(*cell.row).value();
+      }
+      found = cells.emplace(access.key, std::move(cell)).first;
+    }
+    record::RunEvent& event = changes.events.emplace_back();
+    event.set_kind(record::RunEvent::STATE_SETTLED);
+    event.set_operation(access.operation);
+    SeenCell& cell = found->second;
+    try {
+      StateCode::Change change = access.code->apply(cell.value);
+      event.set_payload(payload_text(change.answer));
+      if (change.writes) {
+        SeenCell next = cell;
+        next.value = std::move(change.value);
+        Batch batch;
+        std::string operation = uid_;
+        operation.append(":").append(std::to_string(access.operation));
+        write_cell(batch, access.key, next, operation);
+        changes.batch.append(std::move(batch));
+        cell = std::move(next);
+      }
+    } catch (...) {
+      event.clear_payload();
+      *event.mutable_failure() = failure_of(std::current_exception());
+    }
+  }
+  co_return changes;
+}
+
+LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& mails,
+                                StoreTime now) {
+  Writing writing;
+  for (const Mail& mail : mails) {
+    if (!mail.consumed.empty()) {
+      writing.batch.erase(mail.consumed);
+    }
+  }
+  for (const record::RunEvent& event : activated.record.events()) {
+    if (event.kind() == record::RunEvent::STEP_ENDED) {
+      drop_step(writing, event.operation());
+    }
+  }
+  for (const BegunTimer& timer : activated.timers) {
+    if (!activated.end && !contains(activated.given_up, timer.operation)) {
+      set_timer(writing, timer.due, timer.operation);
+    }
+  }
+  for (const BegunChild& child : activated.children) {
+    const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
+    if (outlives && !contains(activated.given_up, child.operation)) {
+      const auto index = static_cast<int>(child.operation - next_operation_);
+      write_child(writing, *activated.record.mutable_operations(index), child, now);
+    }
+  }
+  for (const std::uint64_t operation : activated.given_up) {
+    if (const auto timer = timers_.find(operation); timer != timers_.end()) {
+      drop_timer(writing, timer->second, operation);
+    }
+    if (const auto child = children_.find(operation); child != children_.end()) {
+      send(writing, child->second.place, cancellation_of(child->second.place), now);
+    }
+    drop_step(writing, operation);
+  }
+  for (const UpdateReply& reply : activated.replies) {
+    for (const Mail& mail : mails) {
+      if (!mail.reply_key.empty() && mail.event.request() == reply.request) {
+        record::RunReply answer;
+        answer.set_format(kRunFormat);
+        if (reply.error) {
+          *answer.mutable_failure() = failure_of(reply.error);
+        } else {
+          answer.set_payload(payload_text(reply.value));
+        }
+        writing.batch.put(mail.reply_key, answer.SerializeAsString());
+      }
+    }
+  }
+  if (activated.end) {
+    write_end(writing, activated, now);
+  } else {
+    write_row(writing, activated);
+  }
+  return writing;
+}
+
+/// A new run has its first row in its head, so that it costs one row. The head says whether
+/// whoever takes over has something to do for the run; that a run waits is written later, when it
+/// leaves the memory.
+void LiveRun::write_row(Writing& writing, const Activated& activated) {
+  const std::string key = tenure_->keys().run(uid_);
+  const bool is_new = head_version_ == 0;
+  const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
+  if (is_new || (has_work && head_.waits())) {
+    record::RunHead head = head_;
+    head.set_waits(!has_work);
+    if (is_new) {
+      if (activated.record.format() != 0) {
+        *head.mutable_first() = activated.record;
+      }
+      if (head.starts_at_ns() != 0) {
+        set_timer(writing, time_of(head.starts_at_ns()), kStartTimer);
+      }
+      if (head.deadline_ns() != 0) {
+        set_timer(writing, time_of(head.deadline_ns()), kDeadlineTimer);
+      }
+    } else {
+      writing.batch.require_version(key, head_version_);
+    }
+    writing.batch.put(key, head.SerializeAsString());
+    writing.head = std::move(head);
+  }
+  if (!is_new) {
+    const std::string row = tenure_->keys().journal_row(uid_, next_row_);
+    writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
+  }
+}
+
+void LiveRun::write_end(Writing& writing, const Activated& activated, StoreTime now) {
+  const RunEnd& end = *activated.end;
+  record::RunHead head = head_;
+  if (end.continue_with) {
+    head.set_state(record::RunHead::CONTINUED);
+    write_continuation(writing, head, end, now);
+  } else if (end.error) {
+    *head.mutable_failure() = failure_of(end.error);
+    const bool cancelled = head.failure().code() == static_cast<int>(ErrorCode::kCancelled);
+    head.set_state(cancelled ? record::RunHead::CANCELLED : record::RunHead::FAILED);
+  } else {
+    head.set_state(record::RunHead::COMPLETED);
+    head.set_result(payload_text(end.value));
+  }
+  *(head_version_ == 0 ? head.mutable_first() : head.mutable_last()) = activated.record;
+  head.set_rows(next_row_ + 1);
+  close(writing, head, now);
+  writing.head = std::move(head);
+}
+
+/// Everything that hangs on a run goes with it, in the commit that ends it.
+void LiveRun::close(Writing& writing, record::RunHead& head, StoreTime now) {
+  head.set_ended_at_ns(ns_of(now));
+  head.clear_waits();
+  for (const auto& [operation, due] : timers_) {
+    drop_timer(writing, due, operation);
+  }
+  for (const std::shared_ptr<StepRun>& step : open()) {
+    drop_step(writing, step->operation());
+  }
+  if (next_row_ == 0 && head.starts_at_ns() != 0) {
+    drop_timer(writing, time_of(head.starts_at_ns()), kStartTimer);
+  }
+  if (head.deadline_ns() != 0) {
+    drop_timer(writing, time_of(head.deadline_ns()), kDeadlineTimer);
+  }
+  for (const auto& [operation, child] : children_) {
+    if (child.close == ParentClose::kTerminate) {
+      record::RunMessage message = message_to(child.place, record::RunMessage::TERMINATE);
+      message.mutable_event()->set_payload("its parent has ended");
+      send(writing, child.place, std::move(message), now);
+    } else if (child.close == ParentClose::kCancel) {
+      send(writing, child.place, cancellation_of(child.place), now);
+    }
+  }
+  const bool is_over = head.state() != record::RunHead::CONTINUED;
+  if (is_over && head.has_parent()) {
+    const RunPlace parent = place_of(head.parent().place());
+    record::RunMessage message = message_to(parent, record::RunMessage::EVENT);
+    record::RunEvent& event = *message.mutable_event();
+    event.set_kind(record::RunEvent::CHILD_ENDED);
+    event.set_operation(head.parent().operation());
+    if (head.state() == record::RunHead::COMPLETED) {
+      event.set_payload(head.result());
+    } else {
+      *event.mutable_failure() = head.failure();
+      event.mutable_failure()->set_message(ending_text(info_of(head, place())));
+    }
+    send(writing, parent, std::move(message), now);
+  }
+  const std::string key = tenure_->keys().run(uid_);
+  if (head_version_ != 0) {
+    writing.batch.require_version(key, head_version_);
+  }
+  writing.batch.put(key, head.SerializeAsString());
+}
+
+/// The next run of the chain takes over the id, the parent, and the signals that nobody took.
+void LiveRun::write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
+                                 StoreTime now) {
+  const std::string uid = tenure_->world().next_uid(now);
+  record::RunHead next;
+  next.set_format(kRunFormat);
+  next.set_type(head.type());
+  next.set_id(id_of(head, place()));
+  next.set_input(payload_text(*end.continue_with));
+  next.set_started_at_ns(ns_of(now));
+  next.set_root_id(head.root_id().empty() ? next.id() : head.root_id());
+  next.set_timeout_ns(head.timeout_ns());
+  next.set_chain_deadline_ns(head.chain_deadline_ns());
+  next.set_deadline_ns(deadline_of(next));
+  next.set_start_key(head.start_key());
+  *next.mutable_attributes() = head.attributes();
+  if (head.has_parent()) {
+    *next.mutable_parent() = head.parent();
+  }
+  next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
+  record::RunName name;
+  name.set_format(kRunFormat);
+  *name.mutable_place() = record_of(tenure_->keys().place_of(uid));
+  head.set_continued_as(uid);
+  writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
+  writing.batch.put(run_id_key(next.id()), name.SerializeAsString());
+  if (next.deadline_ns() != 0) {
+    const std::string timer =
+        tenure_->keys().timer(time_of(next.deadline_ns()), uid, kDeadlineTimer);
+    writing.batch.put(timer, "");
+    writing.timers_set.push_back(timer);
+  }
+  writing.children.push_back(uid);
+}
+
+/// A child that goes to other processes is put into the inbox of theirs.
+void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
+                          const BegunChild& child, StoreTime now) {
+  const std::string uid = child_uid(uid_, child.operation);
+  RunPlace where = tenure_->keys().place_of(uid);
+  const bool is_elsewhere = !child.terms.queue.empty();
+  if (is_elsewhere) {
+    where = {child.terms.queue, partition_for(uid), uid};
+  }
+  *operation.mutable_child() = record_of(where);
+  operation.set_value(static_cast<std::int64_t>(child.terms.parent_close));
+  record::RunHead head;
+  head.set_format(kRunFormat);
+  head.set_type(child.type);
+  head.set_id(child.terms.id);
+  head.set_input(payload_text(child.input));
+  head.set_started_at_ns(ns_of(now));
+  head.set_root_id(head_.root_id().empty() ? id_of(head_, place()) : head_.root_id());
+  head.set_timeout_ns(child.terms.timeout.count());
+  head.set_deadline_ns(deadline_of(head));
+  head.mutable_parent()->set_operation(child.operation);
+  head.mutable_parent()->set_id(id_of(head_, place()));
+  *head.mutable_parent()->mutable_place() = record_of(place());
+  const PartitionKeys there(where.queue, where.partition);
+  writing.batch.put(there.run(uid), head.SerializeAsString());
+  if (head.deadline_ns() != 0) {
+    const std::string timer = there.timer(time_of(head.deadline_ns()), uid, kDeadlineTimer);
+    writing.batch.put(timer, "");
+    if (!is_elsewhere) {
+      writing.timers_set.push_back(timer);
+    }
+  }
+  if (is_elsewhere) {
+    send(writing, where, message_to(where, record::RunMessage::WAKE), now);
+  } else {
+    writing.children.push_back(uid);
+  }
+}
+
+void LiveRun::set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const {
+  const std::string key = tenure_->keys().timer(due, uid_, operation);
+  writing.batch.put(key, "");
+  writing.timers_set.push_back(key);
+}
+
+void LiveRun::drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const {
+  const std::string key = tenure_->keys().timer(due, uid_, operation);
+  writing.batch.erase(key);
+  writing.timers_gone.push_back(key);
+}
+
+void LiveRun::drop_step(Writing& writing, std::uint64_t operation) const {
+  const std::shared_ptr<StepRun> step = step_at(operation);
+  if (step == nullptr) {
+    return;
+  }
+  if (step->has_row()) {
+    writing.batch.erase(tenure_->keys().attempts(uid_, operation));
+  }
+  if (const std::optional<StoreTime> due = step->due()) {
+    drop_timer(writing, *due, operation);
+  }
+}
+
+void LiveRun::send(Writing& writing, const RunPlace& to, record::RunMessage message,
+                   StoreTime now) const {
+  const PartitionKeys there(to.queue, to.partition);
+  std::string key = there.message(tenure_->world().next_uid(now));
+  writing.batch.put(key, message.SerializeAsString());
+  writing.messages.push_back({to, std::move(key), std::move(message)});
+}
+
+/// Whether something is to be done for it that no timer and no message brings back.
+bool LiveRun::has_work_besides(const record::Activation& record) const {
+  if (record.held_size() > 0) {
+    return true;
+  }
+  const auto has_ended_now = [&](std::uint64_t operation) {
+    return std::any_of(record.events().begin(), record.events().end(), [&](const auto& event) {
+      return event.kind() == record::RunEvent::STEP_ENDED && event.operation() == operation;
+    });
+  };
+  const std::lock_guard lock(mutex_);
+  return std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) {
+    return !step.second->is_pausing() && !has_ended_now(step.first);
+  });
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_rows.hpp"
+
+#include <algorithm>
+
+#include "run_payload.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+RunState state_of(record::RunHead::State state) {
+  switch (state) {
+    case record::RunHead::COMPLETED:
+      return RunState::kCompleted;
+    case record::RunHead::FAILED:
+      return RunState::kFailed;
+    case record::RunHead::CANCELLED:
+      return RunState::kCancelled;
+    case record::RunHead::TERMINATED:
+      return RunState::kTerminated;
+    case record::RunHead::TIMED_OUT:
+      return RunState::kTimedOut;
+    case record::RunHead::CONTINUED:
+      return RunState::kContinued;
+    default:
+      return RunState::kRunning;
+  }
+}
+
+}  // namespace
+
+std::int64_t deadline_of(const record::RunHead& head) noexcept {
+  const std::int64_t starts = std::max(head.started_at_ns(), head.starts_at_ns());
+  const std::int64_t own = head.timeout_ns() == 0 ? 0 : starts + head.timeout_ns();
+  const std::int64_t chain = head.chain_deadline_ns();
+  return own == 0 || chain == 0 ? std::max(own, chain) : std::min(own, chain);
+}
+
+std::string id_of(const record::RunHead& head, const RunPlace& place) {
+  return head.id().empty() ? id_of_place(place) : head.id();
+}
+
+RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
+  RunInfo info;
+  info.id = id_of(head, place);
+  info.uid = place.uid;
+  info.type = head.type();
+  info.queue = place.queue;
+  info.parent_id = head.parent().id();
+  info.state = state_of(head.state());
+  info.started_at = time_of(head.started_at_ns());
+  if (has_ended(head)) {
+    info.ended_at = time_of(head.ended_at_ns());
+  }
+  info.input = parse_payload(head.input());
+  info.result = parse_payload(head.result());
+  info.failure = head.failure().message();
+  info.failure_type = head.failure().type();
+  for (const auto& [name, value] : head.attributes()) {
+    info.attributes.emplace(name, value);
+  }
+  return info;
+}
+
+std::string ending_text(const RunInfo& info) {
+  std::string text = "run '" + info.id + "' (" + info.type + ") ";
+  switch (info.state) {
+    case RunState::kCancelled:
+      return text.append("was cancelled");
+    case RunState::kTerminated:
+      return text.append("was terminated: ").append(info.failure);
+    case RunState::kTimedOut:
+      return text.append("took too long: ").append(info.failure);
+    default:
+      return text.append("failed: ").append(info.failure);
+  }
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <run.pb.h>
+
+#include <holdfast/commit_outcome.hpp>
+#include <holdfast/engine.hpp>
+#include <holdfast/store_error.hpp>
+
+#include "run_machine.hpp"
+#include "run_place.hpp"
+#include "store/printable.hpp"
+
+namespace holdfast::detail {
+
+/// The record in a row. One that is damaged is a `StoreCorrupt`, one of a later version a
+/// `NewerFormat`; `what` says what it should have been.
+template <class Record>
+[[nodiscard]] Record read_row(const Entry& row, const char* what) {
+  Record record;
+  if (!record.ParseFromString(row.value) || record.format() == 0) {
+    throw StoreCorrupt(std::string(what) + " " + printable(row.key) +
+                       " cannot be read: its record is damaged, or something else is stored there");
+  }
+  if (record.format() > kRunFormat) {
+    throw NewerFormat(std::string(what) + " " + printable(row.key) + " has format " +
+                      std::to_string(record.format()) + ", and this version of Holdfast knows " +
+                      std::to_string(kRunFormat) + "; use a newer one");
+  }
+  return record;
+}
+
+[[nodiscard]] inline record::RunHead read_run_head(const Entry& row) {
+  return read_row<record::RunHead>(row, "the run");
+}
+
+[[nodiscard]] inline bool has_ended(const record::RunHead& head) noexcept {
+  return head.state() != record::RunHead::RUNNING;
+}
+
+/// By when a run has to end that begins now; zero: whenever.
+[[nodiscard]] std::int64_t deadline_of(const record::RunHead& head) noexcept;
+
+/// The id of the run at `place`.
+[[nodiscard]] std::string id_of(const record::RunHead& head, const RunPlace& place);
+[[nodiscard]] RunInfo info_of(const record::RunHead& head, const RunPlace& place);
+/// What a run that ended other than well ended of.
+[[nodiscard]] std::string ending_text(const RunInfo& info);
+
+[[nodiscard]] inline StoreTime time_of(std::int64_t ns) noexcept { return StoreTime(Duration(ns)); }
+[[nodiscard]] inline std::int64_t ns_of(StoreTime time) noexcept {
+  return time.time_since_epoch().count();
+}
+
+}  // namespace holdfast::detail

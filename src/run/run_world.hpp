@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+
+#include <holdfast/executor.hpp>
+#include <holdfast/session.hpp>
+#include <holdfast/store.hpp>
+
+#include "bell.hpp"
+#include "gate/background_tasks.hpp"
+#include "run_place.hpp"
+
+namespace holdfast::detail {
+
+class Tenure;
+class WorkflowCode;
+
+/// What everything that belongs to one engine shares.
+struct RunWorld {
+  RunWorld(Session& in, Executor& for_runs, Executor& for_steps, std::uint64_t seed)
+      : session(in),
+        store(in.store()),
+        tasks(for_runs),
+        step_tasks(for_steps),
+        random_(seed == 0 ? std::random_device{}() : seed) {}
+
+  Session& session;
+  Store& store;
+  /// Where runs are driven, and where steps may block.
+  BackgroundTasks tasks;
+  BackgroundTasks step_tasks;
+  /// Rung when something is due earlier than it was known.
+  Bell agenda;
+
+  /// The code of a workflow; null: it is not known here.
+  std::function<const WorkflowCode*(const std::string& type)> code_of;
+  /// Who drives the runs of a partition, if it is this process.
+  std::function<std::shared_ptr<Tenure>(const RunPlace& place)> tenure_of;
+  std::function<void(const std::string& text)> warn;
+
+  /// A uid, or a ticket: sorted by time, in the order in which this process asked for them.
+  [[nodiscard]] std::string next_uid(StoreTime now) {
+    const std::lock_guard lock(mutex_);
+    return new_uid(now, next_count_++, random_());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint32_t next_count_ = 0;
+  std::mt19937_64 random_;
+};
+
+}  // namespace holdfast::detail

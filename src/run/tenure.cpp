@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tenure.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
+
+#include "gate/session_rules.hpp"
+#include "run_failure.hpp"
+#include "run_rows.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+constexpr std::size_t kRowsRead = 1'000;
+/// Between two attempts to write to a store that is busy or full.
+constexpr Duration kBusyPause = std::chrono::milliseconds(100);
+
+record::RunEvent event_of(record::RunEvent::Kind kind, std::uint64_t operation = 0) {
+  record::RunEvent event;
+  event.set_kind(kind);
+  event.set_operation(operation);
+  return event;
+}
+
+Mail mail_of(std::string key, record::RunMessage message) {
+  Mail mail;
+  mail.consumed = std::move(key);
+  mail.reply_key = message.reply_key();
+  mail.event = std::move(*message.mutable_event());
+  switch (message.kind()) {
+    case record::RunMessage::TERMINATE:
+      mail.kind = Mail::Kind::kTerminate;
+      break;
+    case record::RunMessage::RETRY_NOW:
+      mail.kind = Mail::Kind::kRetryNow;
+      break;
+    case record::RunMessage::QUERY:
+      mail.kind = Mail::Kind::kQuery;
+      break;
+    default:
+      break;
+  }
+  return mail;
+}
+
+/// Empty: it fits.
+std::string replay_or_say_why(LiveRun& run, const record::Activation& row) {
+  try {
+    run.replay(row);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+// --- Ownership -----------------------------------------------------------------------------------
+
+Task<std::shared_ptr<Tenure>> Tenure::take(std::shared_ptr<RunWorld> world, PartitionKeys keys) {
+  const std::optional<Entry> row = co_await world->store.get(keys.owner(), Read::kApplied);
+  Batch batch;
+  if (!row) {
+    batch.require_absent(keys.owner());
+  } else {
+    const auto owner = read_row<record::RunPartition>(*row, "the partition of runs");
+    if (!owner.session_key().empty()) {
+      const std::optional<Entry> session =
+          co_await world->store.get(owner.session_key(), Read::kApplied);
+      const StoreTime now = co_await world->store.time();
+      if (liveness(session, now) == Liveness::kLive) {
+        co_return nullptr;
+      }
+      if (session) {
+        bury(batch, *session);
+      }
+    }
+    batch.require_version(keys.owner(), row->version);
+  }
+  record::RunPartition mine;
+  mine.set_format(kRunFormat);
+  mine.set_session_key(world->session.key());
+  mine.set_session_name(world->session.name());
+  batch.put(keys.owner(), mine.SerializeAsString());
+  const CommitOutcome outcome = co_await world->session.commit(std::move(batch));
+  std::shared_ptr<Tenure> taken;
+  if (outcome.committed() != nullptr) {
+    taken = std::make_shared<Tenure>(std::move(world), std::move(keys), outcome.committed()->version);
+  }
+  co_return taken;
+}
+
+Tenure::Tenure(std::shared_ptr<RunWorld> world, PartitionKeys keys, Version epoch)
+    : world_(std::move(world)), keys_(std::move(keys)), epoch_(epoch), timers_(keys_.timers()) {}
+
+Task<void> Tenure::recover() {
+  const std::string& prefix = keys_.runs();
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead, .read = Read::kApplied};
+    const Page page = co_await world_->store.scan(prefix, next);
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      const record::RunHead head = read_run_head(entry);
+      if (!has_ended(head) && !head.waits()) {
+        static_cast<void>(co_await find(entry.key.substr(prefix.size())));
+      }
+    }
+    more = page.more;
+  }
+}
+
+Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
+  batch.guard(keys_.owner(), epoch_);
+  std::optional<CommitOutcome> outcome;
+  while (!is_over()) {
+    std::string failure;
+    try {
+      outcome = co_await world_->store.apply(batch);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.remedy() != Remedy::kTryAgain) {
+        failure = error.what();
+      }
+    }
+    if (outcome && outcome->fenced() != nullptr) {
+      outcome.reset();
+      failure = "another process has taken it over";
+    }
+    if (outcome) {
+      break;
+    }
+    if (!failure.empty()) {
+      end(failure);
+      break;
+    }
+    co_await this_task::sleep_for(kBusyPause);
+  }
+  co_return outcome;
+}
+
+Task<bool> Tenure::until_durable(Version version) {
+  std::string failure;
+  try {
+    co_await world_->store.until_durable(version);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  if (!failure.empty()) {
+    end(failure);
+  }
+  co_return !is_over();
+}
+
+void Tenure::end(const std::string& reason) {
+  if (over_.exchange(true)) {
+    return;
+  }
+  std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(runs_);
+  }
+  for (const auto& [uid, run] : dropped) {
+    run->abandon();
+  }
+  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
+               keys_.queue() + "' is given up: " + reason);
+  world_->agenda.ring();
+}
+
+Task<void> Tenure::hand_over() {
+  record::RunPartition nobody;
+  nobody.set_format(kRunFormat);
+  Batch batch;
+  batch.put(keys_.owner(), nobody.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+  over_ = true;
+  std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(runs_);
+  }
+  for (const auto& [uid, run] : dropped) {
+    run->abandon();
+  }
+  if (outcome && outcome->committed() != nullptr) {
+    co_await world_->store.until_durable(outcome->committed()->version);
+  }
+}
+
+// --- Runs in memory ------------------------------------------------------------------------------
+
+Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHead head,
+                                                 Batch extra) {
+  const WorkflowCode* const code = world_->code_of(head.type());
+  HOLDFAST_CHECK(code != nullptr, "a run was started here whose code is not known");
+  auto run = std::make_shared<LiveRun>(shared_from_this(), uid, std::move(head), 0, *code);
+  {
+    const std::lock_guard lock(mutex_);
+    runs_.emplace(uid, run);
+  }
+  std::optional<CommitOutcome> outcome;
+  std::exception_ptr error;
+  try {
+    outcome = co_await run->begin(std::move(extra));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!outcome || outcome->committed() == nullptr) {
+    run->abandon();
+    forget(uid);
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+  co_return outcome;
+}
+
+Task<Tenure::Found> Tenure::find(std::string uid) {
+  Found found;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto run = runs_.find(uid); run != runs_.end()) {
+      found = {Whereabouts::kLive, run->second};
+    } else if (parked_.contains(uid)) {
+      found.where = Whereabouts::kParked;
+    }
+  }
+  if (found.where == Whereabouts::kGone && !is_over()) {
+    found = co_await load(std::move(uid));
+  }
+  co_return found;
+}
+
+Task<Tenure::Found> Tenure::load(std::string uid) {
+  const Hold one_at_a_time = co_await loading_.lock();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto run = runs_.find(uid); run != runs_.end()) {
+      co_return Found{Whereabouts::kLive, run->second};
+    }
+  }
+  const std::optional<Entry> row = co_await world_->store.get(keys_.run(uid), Read::kApplied);
+  if (!row) {
+    co_return Found{};
+  }
+  record::RunHead head = read_run_head(*row);
+  if (has_ended(head)) {
+    co_return Found{};
+  }
+  const WorkflowCode* const code = world_->code_of(head.type());
+  if (code == nullptr) {
+    co_await park(uid, "no process that drives queue '" + keys_.queue() +
+                           "' knows the workflow '" + head.type() + "': Engine::add it");
+    co_return Found{Whereabouts::kParked, nullptr};
+  }
+  auto run = std::make_shared<LiveRun>(shared_from_this(), uid, head, row->version, *code);
+  std::string failure;
+  if (head.has_first()) {
+    failure = replay_or_say_why(*run, head.first());
+  }
+  const std::string prefix = keys_.journal(uid);
+  std::string after;
+  for (bool more = true; more && failure.empty();) {
+    const ScanOptions next{.after = after, .limit = kRowsRead, .read = Read::kApplied};
+    const Page page = co_await world_->store.scan(prefix, next);
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      const JournalKey key = read_journal_key(entry.key, prefix);
+      if (key.is_attempts) {
+        run->recall(key.number, read_row<record::RunAttempts>(entry, "the step"));
+      } else if (failure.empty()) {
+        failure = replay_or_say_why(*run, read_row<record::Activation>(entry, "the journal row"));
+      }
+    }
+    more = page.more;
+  }
+  if (!failure.empty()) {
+    co_await park(uid, failure);
+    co_return Found{Whereabouts::kParked, nullptr};
+  }
+  co_await unpark(uid);
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over()) {
+      co_return Found{};
+    }
+    runs_.emplace(uid, run);
+  }
+  run->resume();
+  co_return Found{Whereabouts::kLive, run};
+}
+
+/// All can see why it stands still. Its journal, its timers and its messages are left as they are.
+Task<void> Tenure::park(std::string uid, std::string reason) {
+  world_->warn("run '" + uid + "' stands still: " + reason);
+  {
+    const std::lock_guard lock(mutex_);
+    parked_.insert(uid);
+  }
+  record::RunParked parked;
+  parked.set_format(kRunFormat);
+  parked.set_reason(std::move(reason));
+  Batch batch;
+  batch.put(keys_.parked(uid), parked.SerializeAsString());
+  static_cast<void>(co_await apply(std::move(batch)));
+}
+
+Task<void> Tenure::stand_still(std::shared_ptr<LiveRun> run, std::string reason) {
+  run->abandon();
+  forget(run->uid());
+  co_await park(run->uid(), std::move(reason));
+}
+
+Task<void> Tenure::unpark(std::string uid) {
+  const std::string key = keys_.parked(uid);
+  const std::optional<Entry> row = co_await world_->store.get(key, Read::kApplied);
+  if (row) {
+    Batch batch;
+    batch.erase(key);
+    static_cast<void>(co_await apply(std::move(batch)));
+  }
+}
+
+Task<Tenure::Whereabouts> Tenure::deliver(std::string uid, Mail mail) {
+  for (;;) {
+    const Found found = co_await find(uid);
+    if (found.where != Whereabouts::kLive || found.run->deliver(mail)) {
+      co_return found.where;
+    }
+    forget(uid);
+  }
+}
+
+void Tenure::forget(const std::string& uid) {
+  const std::lock_guard lock(mutex_);
+  runs_.erase(uid);
+}
+
+void Tenure::evict(TimePoint idle_since) {
+  for (const std::shared_ptr<LiveRun>& run : live()) {
+    if (run->is_idle(idle_since)) {
+      static_cast<void>(run->deliver({.kind = Mail::Kind::kEvict}));
+    }
+  }
+}
+
+std::vector<std::shared_ptr<LiveRun>> Tenure::live() const {
+  std::vector<std::shared_ptr<LiveRun>> all;
+  const std::lock_guard lock(mutex_);
+  all.reserve(runs_.size());
+  for (const auto& [uid, run] : runs_) {
+    all.push_back(run);
+  }
+  return all;
+}
+
+std::size_t Tenure::live_count() const {
+  const std::lock_guard lock(mutex_);
+  return runs_.size();
+}
+
+// --- Timers --------------------------------------------------------------------------------------
+
+void Tenure::add_timer(const std::string& key) {
+  bool is_next = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<StoreTime> before = timers_.next();
+    timers_.add(key);
+    const std::optional<StoreTime> after = timers_.next();
+    is_next = after && (!before || *after < *before);
+  }
+  if (is_next) {
+    world_->agenda.ring();
+  }
+}
+
+void Tenure::remove_timer(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  timers_.remove(key);
+}
+
+std::optional<StoreTime> Tenure::next_due() {
+  const std::lock_guard lock(mutex_);
+  return timers_.next();
+}
+
+Task<void> Tenure::fire_due() {
+  for (;;) {
+    std::optional<std::string> after;
+    {
+      const std::lock_guard lock(mutex_);
+      after = timers_.begin_reading();
+    }
+    if (after) {
+      const ScanOptions next{
+          .after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
+      const Page page = co_await world_->store.scan(keys_.timers(), next);
+      const std::lock_guard lock(mutex_);
+      timers_.end_reading(page);
+    }
+    const StoreTime now = co_await world_->store.time();
+    std::vector<std::string> due;
+    {
+      const std::lock_guard lock(mutex_);
+      due = timers_.take_due(now);
+    }
+    if (due.empty()) {
+      co_return;
+    }
+    for (std::string& key : due) {
+      co_await fire(std::move(key));
+    }
+  }
+}
+
+Task<void> Tenure::fire(std::string key) {
+  const TimerKey timer = read_timer_key(key, keys_.timers());
+  Mail mail;
+  mail.consumed = key;
+  if (timer.operation == kDeadlineTimer) {
+    mail.kind = Mail::Kind::kTimeUp;
+  } else if (timer.operation == kStartTimer) {
+    mail.event = event_of(record::RunEvent::STARTED);
+  } else {
+    mail.event = event_of(record::RunEvent::TIMER_FIRED, timer.operation);
+  }
+  const Whereabouts where = co_await deliver(timer.uid, std::move(mail));
+  if (where == Whereabouts::kGone) {
+    Batch batch;
+    batch.erase(key);
+    static_cast<void>(co_await apply(std::move(batch)));
+  }
+}
+
+// --- Messages ------------------------------------------------------------------------------------
+
+void Tenure::begin_reading_inbox() {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& key : done_) {
+    taken_.erase(key);
+  }
+  done_.clear();
+}
+
+void Tenure::message_done(std::string key) {
+  const std::lock_guard lock(mutex_);
+  done_.push_back(std::move(key));
+}
+
+Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!taken_.insert(key).second) {
+      co_return;
+    }
+  }
+  const std::string uid = message.uid();
+  const record::RunMessage whole = message;
+  const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
+  if (where == Whereabouts::kGone) {
+    co_await answer_for_the_gone(std::move(key), whole);
+  }
+}
+
+/// The run has ended meanwhile.
+Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage message) {
+  Batch batch;
+  batch.erase(key);
+  if (!message.reply_key().empty()) {
+    record::RunReply reply;
+    reply.set_format(kRunFormat);
+    *reply.mutable_failure() = failure_of(
+        std::make_exception_ptr(NoSuchRun("the run '" + message.uid() + "' has ended meanwhile")));
+    batch.put(message.reply_key(), reply.SerializeAsString());
+  }
+  if (message.has_start()) {
+    co_await start_instead(std::move(key), std::move(message));
+    co_return;
+  }
+  const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+  if (outcome) {
+    message_done(std::move(key));
+  }
+}
+
+/// The run that was to be signalled has ended: the signal goes to the next one of its id, or makes
+/// one.
+Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
+  const std::string name_key = run_id_key(message.start().id());
+  for (bool done = false; !done && !is_over();) {
+    const std::optional<Entry> row = co_await world_->store.get(name_key, Read::kApplied);
+    const StoreTime now = co_await world_->store.time();
+    Batch batch;
+    batch.erase(key);
+    std::optional<RunPlace> next;
+    if (row) {
+      batch.require_version(name_key, row->version);
+      next = place_of(read_row<record::RunName>(*row, "the name").place());
+    } else {
+      batch.require_absent(name_key);
+    }
+    std::optional<CommitOutcome> outcome;
+    if (next && next->uid != message.uid()) {
+      message.set_uid(next->uid);
+      const PartitionKeys there(next->queue, next->partition);
+      batch.put(there.message(world_->next_uid(now)), message.SerializeAsString());
+      outcome = co_await apply(std::move(batch));
+    } else {
+      std::string uid = world_->next_uid(now);
+      record::RunName name;
+      name.set_format(kRunFormat);
+      *name.mutable_place() = record_of(keys_.place_of(uid));
+      batch.put(name_key, name.SerializeAsString());
+      record::RunHead head = message.start();
+      head.set_started_at_ns(ns_of(now));
+      outcome = co_await start(std::move(uid), std::move(head), std::move(batch));
+    }
+    done = !outcome || outcome->committed() != nullptr;
+  }
+  message_done(std::move(key));
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <holdfast/mutex.hpp>
+#include <holdfast/store.hpp>
+
+#include "live_run.hpp"
+#include "run_keys.hpp"
+#include "run_world.hpp"
+#include "timer_window.hpp"
+
+namespace holdfast::detail {
+
+/// A partition in the hands of this process, from the commit that took it until another process
+/// takes it, it is handed over, or something fails: then all that is here is dropped, and whoever
+/// comes next reads it again.
+///
+/// Every commit is on condition of the epoch, so a process that was deposed and does not know it
+/// can write nothing.
+class Tenure : public std::enable_shared_from_this<Tenure> {
+ public:
+  /// Takes the partition, unless a living process has it: then null. The runs of it stand still
+  /// until `recover`.
+  [[nodiscard]] static Task<std::shared_ptr<Tenure>> take(std::shared_ptr<RunWorld> world,
+                                                          PartitionKeys keys);
+  Tenure(std::shared_ptr<RunWorld> world, PartitionKeys keys, Version epoch);
+  Tenure(const Tenure&) = delete;
+  Tenure& operator=(const Tenure&) = delete;
+
+  [[nodiscard]] RunWorld& world() const noexcept { return *world_; }
+  [[nodiscard]] const PartitionKeys& keys() const noexcept { return keys_; }
+  [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
+
+  /// Goes on with the runs that have something to do; the others wait in the store.
+  [[nodiscard]] Task<void> recover();
+  /// Applies the batch if the partition is still ours; nothing if it is not.
+  [[nodiscard]] Task<std::optional<CommitOutcome>> apply(Batch batch);
+  /// Whether that commit cannot be lost any more; if it was lost, the tenure is over.
+  [[nodiscard]] Task<bool> until_durable(Version version);
+  /// Nothing that is here counts any more.
+  void end(const std::string& reason);
+  /// Gives it to whoever wants it. What is in hand must have ended.
+  [[nodiscard]] Task<void> hand_over();
+
+  /// A new run, whose first activation goes into the commit that makes it. `extra` is added to that
+  /// commit. The outcome is applied, not durable yet; nothing: the partition is not ours.
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start(std::string uid, record::RunHead head,
+                                                         Batch extra);
+
+  enum class Whereabouts : std::uint8_t { kLive, kGone, kParked };
+  struct Found {
+    Whereabouts where = Whereabouts::kGone;
+    std::shared_ptr<LiveRun> run;
+  };
+  /// The run, rebuilt from its journal if it is not in memory.
+  [[nodiscard]] Task<Found> find(std::string uid);
+  /// Into its mailbox, if it goes on here.
+  [[nodiscard]] Task<Whereabouts> deliver(std::string uid, Mail mail);
+  /// A message from the inbox, which is taken once, however often it is seen.
+  [[nodiscard]] Task<void> take_message(std::string key, record::RunMessage message);
+  /// Before the inbox is read: what was erased by now will not be seen again.
+  void begin_reading_inbox();
+  /// The row of a message was erased.
+  void message_done(std::string key);
+
+  void forget(const std::string& uid);
+  /// Something in the store does not let the run go on.
+  [[nodiscard]] Task<void> stand_still(std::shared_ptr<LiveRun> run, std::string reason);
+  void add_timer(const std::string& key);
+  void remove_timer(const std::string& key);
+  [[nodiscard]] std::optional<StoreTime> next_due();
+  [[nodiscard]] Task<void> fire_due();
+  /// Drops those from memory that have waited for longer.
+  void evict(TimePoint idle_since);
+
+  [[nodiscard]] std::vector<std::shared_ptr<LiveRun>> live() const;
+  [[nodiscard]] std::size_t live_count() const;
+
+ private:
+  [[nodiscard]] Task<Found> load(std::string uid);
+  [[nodiscard]] Task<void> park(std::string uid, std::string reason);
+  [[nodiscard]] Task<void> unpark(std::string uid);
+  [[nodiscard]] Task<void> fire(std::string key);
+  [[nodiscard]] Task<void> answer_for_the_gone(std::string key, record::RunMessage message);
+  [[nodiscard]] Task<void> start_instead(std::string key, record::RunMessage message);
+
+  const std::shared_ptr<RunWorld> world_;
+  const PartitionKeys keys_;
+  const Version epoch_;
+  std::atomic<bool> over_ = false;
+
+  Mutex loading_;  // One at a time, so that none is there twice.
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_;
+  TimerWindow timers_;
+  std::unordered_set<std::string> taken_;  // Messages that are on their way, or were until lately.
+  std::vector<std::string> done_;          // Of these, the ones whose rows are erased.
+  std::unordered_set<std::string> parked_;
+};
+
+}  // namespace holdfast::detail
