@@ -20,6 +20,7 @@
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
 #include <holdfast/workflow.hpp>
+#include <holdfast/workflow_definition.hpp>
 
 namespace holdfast {
 
@@ -27,81 +28,7 @@ namespace detail {
 
 class EngineCore;
 
-/// What a workflow function takes besides the context, and what it returns.
-template <typename Function>
-struct WorkflowForm;
-template <typename Out, typename In>
-struct WorkflowForm<Task<Out> (*)(Context&, In)> {
-  using Input = std::remove_cvref_t<In>;
-  using Output = Out;
-};
-template <typename Out>
-struct WorkflowForm<Task<Out> (*)(Context&)> {
-  using Input = void;
-  using Output = Out;
-};
-
-template <typename Function>
-class WorkflowCodeOf final : public WorkflowCode {
-  using Input = typename WorkflowForm<Function>::Input;
-  using Output = typename WorkflowForm<Function>::Output;
-
- public:
-  explicit WorkflowCodeOf(Function function) noexcept : function_(function) {}
-
-  [[nodiscard]] Task<boost::json::value> run(Context& context,
-                                             boost::json::value input) const override {
-    boost::json::value value;
-    auto task = call(context, std::move(input));
-    if constexpr (std::is_void_v<Output>) {
-      co_await task;
-    } else {
-      Output result = co_await task;
-      value = to_payload(std::move(result));
-    }
-    co_return value;
-  }
-
- private:
-  Task<Output> call(Context& context, boost::json::value input) const {
-    if constexpr (std::is_void_v<Input>) {
-      return function_(context);
-    } else {
-      return function_(context, from_payload<Input>(std::move(input), "input"));
-    }
-  }
-
-  Function function_;
-};
-
 }  // namespace detail
-
-/// A workflow: its code, and the name by which runs in the store find it.
-template <Payload In, Payload Out>
-class Workflow {
- public:
-  Workflow(std::string name, std::shared_ptr<const detail::WorkflowCode> code)
-      : name_(std::move(name)), code_(std::move(code)) {}
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] const std::shared_ptr<const detail::WorkflowCode>& code() const noexcept {
-    return code_;
-  }
-
- private:
-  std::string name_;
-  std::shared_ptr<const detail::WorkflowCode> code_;
-};
-
-/// ```
-/// const auto fulfilment = workflow("fulfil", fulfil);  // Task<Receipt> fulfil(Context&, Order)
-/// ```
-template <typename Function>
-[[nodiscard]] auto workflow(std::string_view name, Function function) {
-  using Pointer = decltype(+function);
-  using Form = detail::WorkflowForm<Pointer>;
-  return Workflow<typename Form::Input, typename Form::Output>(
-      std::string(name), std::make_shared<detail::WorkflowCodeOf<Pointer>>(+function));
-}
 
 enum class RunState : std::uint8_t {
   kRunning,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -67,7 +68,17 @@ struct ChildOptions {
   Duration timeout{};  ///< Of the child, from its start on.
 };
 
+/// How many of many are under way at once. As `StepOptions`.
+struct FanOut {
+  std::size_t at_most = 1;  ///< At least 1.
+};
+
 namespace detail {
+
+/// Throw `InvalidArgument`, naming the field and its value.
+void check_options(std::string_view step, const StepOptions& options);
+void check_options(std::string_view child, const ChildOptions& options);
+[[nodiscard]] std::size_t checked_at_most(const FanOut& options);
 
 /// The options of a step, kept.
 struct StepTerms {

@@ -22,7 +22,7 @@ namespace holdfast {
 
 /// Where a cell lives.
 struct CellPlace {
-  std::string scope;  ///< "request", "session", "user", "org" or "global".
+  std::string scope;  ///< "request", "session", "user", "org", "execution", "workflow" or "global".
   std::string id;     ///< Whose; empty for "global".
   std::string name;
 

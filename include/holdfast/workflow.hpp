@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stop_token>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <holdfast/all_any.hpp>
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/run_handler.hpp>
 #include <holdfast/detail/run_operation.hpp>
+#include <holdfast/detail/run_together.hpp>
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/detail/workflow_promise.hpp>
+#include <holdfast/durable.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/outcome.hpp>
+#include <holdfast/run_cell.hpp>
+#include <holdfast/run_error.hpp>
 #include <holdfast/run_options.hpp>
+#include <holdfast/step_context.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
+#include <holdfast/workflow_definition.hpp>
 
 namespace holdfast {
 
@@ -29,125 +35,23 @@ namespace detail {
 class RunMachine;
 }
 
-/// The code of a workflow does something else than its journal says. The run stands still, and goes
-/// on when the code fits again.
-class NondeterminismError final : public detail::ErrorOf<ErrorCode::kNondeterminism> {
-  using ErrorOf::ErrorOf;
-};
-
-/// An input, a result or a signal is not of the type that the code wants.
-class BadPayload final : public detail::ErrorOf<ErrorCode::kBadPayload> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A run has no query or update of that name.
-class NoSuchHandler final : public detail::ErrorOf<ErrorCode::kNoSuchHandler> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A run has refused an update. It has no trace of it.
-class UpdateRefused final : public detail::ErrorOf<ErrorCode::kUpdateRefused> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A run has failed, was cancelled, terminated or timed out, and its result was asked for, or
-/// waited for by its parent.
-class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A step has failed for good.
-class StepFailed final : public Error {
- public:
-  StepFailed(std::string type, const std::string& message, int original_code)
-      : Error(ErrorCode::kStepFailed, message),
-        type_(std::move(type)),
-        original_code_(original_code) {}
-
-  /// What it threw: the number of an error of ours has a name, everything else is "Error".
-  [[nodiscard]] const std::string& type() const noexcept { return type_; }
-  /// 0: it is none of ours.
-  [[nodiscard]] int original_code() const noexcept { return original_code_; }
-
- private:
-  std::string type_;
-  int original_code_;
-};
-
-/// What a workflow waits for: each operation of its `Context` returns one. Await it once; it goes
-/// on by itself from the moment it was made, so two can be under way at once.
-template <Payload T, bool kFromTemporary = true>
-class [[nodiscard]] Durable {
- public:
-  using DurableOperation = Durable;
-  /// False: g++ before 13 would destroy something twice.
-  static constexpr bool kMayBeTemporary = kFromTemporary;
-
-  Durable(std::shared_ptr<detail::RunOperation> operation, std::string what)
-      : operation_(std::move(operation)), what_(std::move(what)) {}
-  Durable(Durable&&) noexcept = default;
-  Durable& operator=(Durable&&) = delete;
-  ~Durable() = default;
-
-  /// Trivial, and a value: g++ 12 would copy what an `await_transform` returns by reference.
-  class Awaiter {
-   public:
-    explicit Awaiter(Durable& durable) noexcept : durable_(&durable) {}
-    [[nodiscard]] bool await_ready() const noexcept { return durable_->operation_->is_settled(); }
-    template <detail::TaskPromise Promise>
-    bool await_suspend(std::coroutine_handle<Promise> coroutine) noexcept {
-      context_ = &coroutine.promise().task_context();
-      return durable_->operation_->wait(*context_, coroutine);
-    }
-    T await_resume() {
-      if (context_ != nullptr) {
-        context_->end_wait();
-      }
-      return detail::from_payload<T>(durable_->operation_->take(durable_->what_), durable_->what_);
-    }
-
-   private:
-    Durable* durable_;
-    detail::TaskContext* context_ = nullptr;
-  };
-
- private:
-  std::shared_ptr<detail::RunOperation> operation_;
-  std::string what_;
-};
-
-/// What a step can ask about itself.
-class StepContext {
- public:
-  StepContext(std::string idempotency_key, std::uint32_t attempt, std::stop_token stop)
-      : idempotency_key_(std::move(idempotency_key)), attempt_(attempt), stop_(std::move(stop)) {}
-
-  /// The same at each attempt, and never that of another step: whoever is asked twice with it can
-  /// tell, and does it once.
-  [[nodiscard]] const std::string& idempotency_key() const noexcept { return idempotency_key_; }
-  /// From 1 on.
-  [[nodiscard]] std::uint32_t attempt() const noexcept { return attempt_; }
-  [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
-
- private:
-  std::string idempotency_key_;
-  std::uint32_t attempt_;
-  std::stop_token stop_;
-};
-
 /// What a workflow can do. Its code runs again from the start after a crash, over a journal of what
 /// it did: so it must do the same again, and everything else belongs into steps.
 ///
 /// ```
 /// Task<Receipt> fulfil(Context& ctx, Order order) {
-///   auto charge = ctx.run("charge", [&](StepContext& step) { return pay(order,
-///   step.idempotency_key()); }); const Payment payment = co_await charge; co_await ctx.sleep(24h);
+///   auto charge = ctx.run("charge", [&](StepContext& step) {
+///     return pay(order, step.idempotency_key());
+///   });
+///   const Payment payment = co_await charge;
+///   co_await ctx.sleep(24h);
 ///   co_return Receipt{order.id, payment.id};
 /// }
 /// ```
 ///
 /// A coroutine that takes a `Context&` can await these operations, other such coroutines, and
-/// nothing else: that is a compile error.
+/// nothing else: that is a compile error. When the run is asked to stop, what it waits for throws
+/// `Cancelled`, and so does all that it waits for after that, but for what is `shielded`.
 class Context {
  public:
   explicit Context(detail::RunMachine& machine) noexcept : machine_(machine) {}
@@ -155,7 +59,14 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] const std::string& run_id() const noexcept;
+  /// Of this run alone, also when another one takes its id later.
+  [[nodiscard]] const std::string& run_uid() const noexcept;
+  /// Of the run at the top, of which this is a child or a child's child; its own, if it is none.
+  [[nodiscard]] const std::string& root_id() const noexcept;
+  /// Empty: it is no child.
+  [[nodiscard]] const std::string& parent_id() const noexcept;
   [[nodiscard]] const std::string& type() const noexcept;
+  [[nodiscard]] StoreTime started_at() const noexcept;
   /// The code goes over what it did before. For logs, never for decisions.
   [[nodiscard]] bool is_replaying() const noexcept;
 
@@ -171,14 +82,19 @@ class Context {
   [[nodiscard]] std::int64_t version(std::string_view change, std::int64_t oldest,
                                      std::int64_t newest);
 
+  // --- Operations --------------------------------------------------------------------------------
+
   /// Does something outside, at least once, and remembers its result. `function` takes nothing or a
-  /// `StepContext&`, and returns a value, for which it may block its thread, or a `Task`. With g++
-  /// 12, name the operation if the function captures more than references.
+  /// `StepContext&`, and returns a value, for which it may block its thread, or a `Task`. Throws
+  /// `InvalidArgument` at once; where it is awaited, `StepFailed`. With g++ 12, name the operation
+  /// if the function captures more than references.
   template <typename Function>
-  [[nodiscard]] auto run(std::string_view name, Function function) {
+  [[nodiscard]] auto run(std::string_view name, Function function,
+                         const StepOptions& options = {}) {
     using Code = detail::StepCodeOf<Function>;
     using Step = Durable<typename Code::Value, std::is_trivially_destructible_v<Function>>;
-    return Step(begin_step(name, std::make_unique<Code>(std::move(function))), std::string(name));
+    return Step(begin_step(name, std::make_unique<Code>(std::move(function)), options),
+                std::string(name));
   }
 
   /// Zero or less is over at once.
@@ -191,10 +107,213 @@ class Context {
     return {begin_signal(name), std::string(name)};
   }
 
+  /// Another run, under this one. Its result; throws `RunFailed` if it has none. With g++ 12, name
+  /// an input, or the operation, that is written in braces.
+  template <Payload In, Payload Out>
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] Durable<Out> child(const Workflow<In, Out>& workflow,
+                                   const std::type_identity_t<In>& input,
+                                   const ChildOptions& options = {}) {
+    return {begin_child(workflow.name(), detail::to_payload(input), options), workflow.name()};
+  }
+  template <Payload In, Payload Out>
+    requires(!std::is_void_v<In> && std::is_aggregate_v<In> && !std::is_trivially_destructible_v<In>)
+  [[nodiscard]] Durable<Out, false> child(const Workflow<In, Out>& workflow,
+                                          std::type_identity_t<In>&& input,
+                                          const ChildOptions& options = {}) {
+    return {begin_child(workflow.name(), detail::to_payload(std::move(input)), options),
+            workflow.name()};
+  }
+  template <Payload Out>
+  [[nodiscard]] Durable<Out> child(const Workflow<void, Out>& workflow,
+                                   const ChildOptions& options = {}) {
+    return {begin_child(workflow.name(), nullptr, options), workflow.name()};
+  }
+  /// The same for one whose code is elsewhere: `ctx.child<Receipt>("fulfil", order)`.
+  template <Payload Out, typename In>
+    requires(Payload<std::remove_cvref_t<In>>)
+  [[nodiscard]] auto child(std::string_view type, In&& input, const ChildOptions& options = {}) {
+    using Plain = std::remove_cvref_t<In>;
+    constexpr bool kSafe = std::is_lvalue_reference_v<In> || !std::is_aggregate_v<Plain> ||
+                           std::is_trivially_destructible_v<Plain>;
+    return Durable<Out, kSafe>(
+        begin_child(type, detail::to_payload(std::forward<In>(input)), options), std::string(type));
+  }
+
+  // --- Several at once ---------------------------------------------------------------------------
+
+  /// Waits for all: operations, named or not, and coroutines that take the `Context&`. As
+  /// `holdfast::all`: the results in their order, `void` as `std::monostate`; if one fails, nobody
+  /// waits for the others any more, and its failure is thrown.
+  ///
+  /// ```
+  /// auto [stock, credit] = co_await ctx.all(check_stock(ctx, order), check_credit(ctx, order));
+  /// ```
+  template <detail::RunWait... Waits>
+    requires(sizeof...(Waits) > 0)
+  [[nodiscard]] auto all(Waits&&... waits) {
+    check_waits<Waits...>();
+    return detail::all_in_run<detail::WaitedValue<Waits>...>(
+        *this, detail::as_part(*this, std::forward<Waits>(waits))...);
+  }
+  /// The same for a list of one type.
+  template <detail::RunWait Wait>
+  [[nodiscard]] auto all(std::vector<Wait> waits) {
+    const std::size_t count = waits.size();
+    return detail::all_in_run<detail::WaitedValue<Wait>>(
+        *this, detail::as_parts(*this, std::move(waits)), count);
+  }
+  /// The same, with so many under way at once. They begin in their order.
+  template <typename T>
+  [[nodiscard]] auto all(std::vector<Task<T>> tasks, const FanOut& options) {
+    return detail::all_in_run<T>(*this, detail::as_parts(*this, std::move(tasks)),
+                                 detail::checked_at_most(options));
+  }
+  /// Waits for the first, however it ends; nobody waits for the others any more. As
+  /// `holdfast::any`.
+  ///
+  /// ```
+  /// auto answer = ctx.signal<Answer>("answer");
+  /// const auto first = co_await ctx.any(answer, ctx.sleep(24h));
+  /// if (first.index() == 1) { ... }  // Too late.
+  /// ```
+  template <detail::RunWait... Waits>
+    requires(sizeof...(Waits) > 0)
+  [[nodiscard]] auto any(Waits&&... waits) {
+    check_waits<Waits...>();
+    return detail::any_in_run<detail::WaitedValue<Waits>...>(
+        *this, detail::as_part(*this, std::forward<Waits>(waits))...);
+  }
+  template <detail::RunWait Wait>
+  [[nodiscard]] auto any(std::vector<Wait> waits) {
+    return detail::any_in_run<detail::WaitedValue<Wait>>(
+        *this, detail::as_parts(*this, std::move(waits)));
+  }
+
+  // --- What comes from outside -------------------------------------------------------------------
+
+  /// Until `predicate` is true. It is asked at once, and whenever something has happened to the run;
+  /// it looks at what the workflow knows, and does nothing else.
+  template <std::predicate Predicate>
+  [[nodiscard]] Durable<void, std::is_trivially_destructible_v<Predicate>> wait_until(
+      Predicate predicate) {
+    return {begin_condition(std::move(predicate)), "wait_until"};
+  }
+  /// False: the time was up before.
+  template <std::predicate Predicate>
+  [[nodiscard]] Durable<bool, std::is_trivially_destructible_v<Predicate>> wait_until(
+      Predicate predicate, Duration timeout) {
+    return {begin_condition(std::move(predicate), timeout), "wait_until"};
+  }
+
+  // Handlers stay until the run ends: what they refer to must, too. They do not wait, begin no
+  // operation, and are called in the order in which things came.
+
+  /// From now on `function` gets each signal of this name, beginning with those that were kept. What
+  /// it throws stops the run, which then fails with it.
+  template <Payload T, typename Function>
+  void on_signal(std::string_view name, Function function) {
+    set_signal_handler(name,
+                       detail::handler_of<T, void>(std::string(name), std::move(function)));
+  }
+  /// Answers updates of this name. What it throws is the answer, too. `validator` takes the same,
+  /// and throws to refuse one before it happens; it changes nothing.
+  template <Payload In, Payload Out, typename Function>
+  void on_update(std::string_view name, Function function) {
+    set_update_handler(name, detail::handler_of<In, Out>(std::string(name), std::move(function)),
+                       detail::handler_of<In, void>(std::string(name), detail::AcceptsAll<In>{}));
+  }
+  template <Payload In, Payload Out, typename Function, typename Validator>
+  void on_update(std::string_view name, Function function, Validator validator) {
+    set_update_handler(name, detail::handler_of<In, Out>(std::string(name), std::move(function)),
+                       detail::handler_of<In, void>(std::string(name), std::move(validator)));
+  }
+  /// Answers queries of this name, with what it looks up; it changes nothing.
+  template <Payload Out, typename Function>
+    requires(std::invocable<Function&>)
+  void on_query(std::string_view name, Function function) {
+    set_query_handler(name, detail::handler_of<void, Out>(std::string(name), std::move(function)));
+  }
+  template <Payload In, Payload Out, typename Function>
+    requires(!std::is_void_v<In> && std::invocable<Function&, In>)
+  void on_query(std::string_view name, Function function) {
+    set_query_handler(name, detail::handler_of<In, Out>(std::string(name), std::move(function)));
+  }
+
+  // --- State -------------------------------------------------------------------------------------
+
+  /// A cell of `execution()`.
+  template <CellType T>
+  [[nodiscard]] RunCell<T> state(std::string_view name, T initial = T{}) {
+    return execution().cell<T>(name, std::move(initial));
+  }
+  /// The cells of this run, its children, and those whose child it is.
+  [[nodiscard]] RunScope execution();
+  /// Those of every run of this type.
+  [[nodiscard]] RunScope workflow_scope();
+  [[nodiscard]] RunScope global();
+  [[nodiscard]] RunScope request(std::string_view id);
+  [[nodiscard]] RunScope session(std::string_view id);
+  [[nodiscard]] RunScope user(std::string_view id);
+  [[nodiscard]] RunScope org(std::string_view id);
+
+  // --- Ends and cleanup --------------------------------------------------------------------------
+
+  /// Ends this run and goes on as a new one of the same id and code, with a new journal and the
+  /// signals that nobody took. Nothing after it counts.
+  template <typename In>
+    requires(Payload<std::remove_cvref_t<In>>)
+  [[noreturn]] void continue_as_new(In&& input) {
+    end_to_continue(detail::to_payload(std::forward<In>(input)));
+  }
+  [[noreturn]] void continue_as_new() { end_to_continue(nullptr); }
+
+  /// How an operation, or a coroutine that takes the `Context&`, ends; it throws nothing. So one can
+  /// wait for more after a failure:
+  ///
+  /// ```
+  /// auto charge = ctx.run("charge", ...);
+  /// auto charged = co_await ctx.attempt(charge);
+  /// if (!charged) {
+  ///   co_await ctx.shielded(tell_customer(ctx, charged.message()));
+  ///   charged.rethrow();
+  /// }
+  /// ```
+  template <detail::RunWait Wait>
+  [[nodiscard]] auto attempt(Wait&& wait) {
+    check_waits<Wait>();
+    return detail::attempt_in_run<detail::WaitedValue<Wait>>(
+        *this, detail::as_part(*this, std::forward<Wait>(wait)));
+  }
+  /// Waits for a coroutine that takes the `Context&`, to its end, though the run is asked to stop.
+  template <detail::RunWait Wait>
+  [[nodiscard]] auto shielded(Wait&& wait) {
+    check_waits<Wait>();
+    return detail::shield_in_run<detail::WaitedValue<Wait>>(
+        *this, detail::as_part(*this, std::forward<Wait>(wait)));
+  }
+
  private:
-  [[nodiscard]] std::shared_ptr<detail::RunOperation> begin_step(
-      std::string_view name, std::unique_ptr<detail::StepCode> code);
-  [[nodiscard]] std::shared_ptr<detail::RunOperation> begin_signal(std::string_view name);
+  using Operation = std::shared_ptr<detail::RunOperation>;
+
+  template <typename... Waits>
+  static constexpr void check_waits() {
+    static_assert((detail::can_be_written_inside<Waits>() && ...),
+                  "g++ before 13 destroys twice what this function captured. Name the operation, "
+                  "then give its name: auto step = ctx.run(...); co_await ctx.all(step, ...);");
+  }
+  [[nodiscard]] Operation begin_step(std::string_view name, std::unique_ptr<detail::StepCode> code,
+                                     const StepOptions& options);
+  [[nodiscard]] Operation begin_signal(std::string_view name);
+  [[nodiscard]] Operation begin_child(std::string_view type, boost::json::value input,
+                                      const ChildOptions& options);
+  [[nodiscard]] Operation begin_condition(std::function<bool()> predicate);
+  [[nodiscard]] Operation begin_condition(std::function<bool()> predicate, Duration timeout);
+  void set_signal_handler(std::string_view name, detail::RunHandler handler);
+  void set_update_handler(std::string_view name, detail::RunHandler handler,
+                          detail::RunHandler validator);
+  void set_query_handler(std::string_view name, detail::RunHandler handler);
+  [[noreturn]] void end_to_continue(boost::json::value input);
 
   detail::RunMachine& machine_;
 };

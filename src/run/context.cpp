@@ -5,19 +5,36 @@
 #include <holdfast/workflow.hpp>
 
 #include "run_machine.hpp"
+#include "run_payload.hpp"
+#include "state/cell_key.hpp"
 
 namespace holdfast {
 
 namespace detail {
 
+void RunOperation::give_up() noexcept {
+  cancelled_ = true;
+  machine_.give_up(number_);
+}
+
 boost::json::value RunOperation::take(std::string_view what) {
   if (auto* value = std::get_if<boost::json::value>(&outcome_)) {
-    return std::move(*value);
+    boost::json::value taken = std::move(*value);
+    outcome_ = Taken{};
+    return taken;
   }
   if (auto* error = std::get_if<std::exception_ptr>(&outcome_)) {
     std::rethrow_exception(*error);
   }
+  if (std::holds_alternative<Taken>(outcome_)) {
+    refuse_second_await(what);
+  }
   throw Cancelled("the run was asked to stop while it waited for '" + std::string(what) + "'");
+}
+
+void refuse_second_await(std::string_view what) {
+  throw WrongContext("'" + std::string(what) +
+                     "' is awaited twice: an operation is awaited once; keep its value");
 }
 
 void check_is_workflow(bool is_workflow) {
@@ -31,6 +48,10 @@ void check_is_workflow(bool is_workflow) {
 }  // namespace detail
 
 const std::string& Context::run_id() const noexcept { return machine_.facts().id; }
+const std::string& Context::run_uid() const noexcept { return machine_.facts().uid; }
+const std::string& Context::root_id() const noexcept { return machine_.facts().root_id; }
+const std::string& Context::parent_id() const noexcept { return machine_.facts().parent_id; }
+StoreTime Context::started_at() const noexcept { return machine_.facts().started_at; }
 const std::string& Context::type() const noexcept { return machine_.facts().type; }
 bool Context::is_replaying() const noexcept { return machine_.is_replaying(); }
 StoreTime Context::now() const noexcept { return machine_.now(); }
@@ -58,13 +79,88 @@ std::int64_t Context::version(std::string_view change, std::int64_t oldest, std:
 
 Durable<void> Context::sleep_until(StoreTime due) { return {machine_.begin_timer(due), "sleep"}; }
 
-std::shared_ptr<detail::RunOperation> Context::begin_step(std::string_view name,
-                                                          std::unique_ptr<detail::StepCode> code) {
-  return machine_.begin_step(name, std::move(code));
+Context::Operation Context::begin_step(std::string_view name,
+                                       std::unique_ptr<detail::StepCode> code,
+                                       const StepOptions& options) {
+  return machine_.begin_step(name, std::move(code), options);
 }
 
-std::shared_ptr<detail::RunOperation> Context::begin_signal(std::string_view name) {
+Context::Operation Context::begin_signal(std::string_view name) {
   return machine_.begin_signal(name);
+}
+
+Context::Operation Context::begin_child(std::string_view type, boost::json::value input,
+                                        const ChildOptions& options) {
+  return machine_.begin_child(type, std::move(input), options);
+}
+
+Context::Operation Context::begin_condition(std::function<bool()> predicate) {
+  return machine_.begin_condition(std::move(predicate), std::nullopt);
+}
+
+Context::Operation Context::begin_condition(std::function<bool()> predicate, Duration timeout) {
+  return machine_.begin_condition(std::move(predicate), timeout);
+}
+
+void Context::set_signal_handler(std::string_view name, detail::RunHandler handler) {
+  machine_.on_signal(name, std::move(handler));
+}
+
+void Context::set_update_handler(std::string_view name, detail::RunHandler handler,
+                                 detail::RunHandler validator) {
+  machine_.on_update(name, std::move(handler), std::move(validator));
+}
+
+void Context::set_query_handler(std::string_view name, detail::RunHandler handler) {
+  machine_.on_query(name, std::move(handler));
+}
+
+void Context::end_to_continue(boost::json::value input) {
+  machine_.continue_as_new(std::move(input));
+}
+
+// --- State ---------------------------------------------------------------------------------------
+
+namespace detail {
+
+std::shared_ptr<RunOperation> begin_state(RunMachine& machine, std::string_view key,
+                                          std::unique_ptr<StateCode> code) {
+  return machine.begin_state(key, std::move(code));
+}
+
+std::string run_cell_key(const std::string& prefix, std::string_view name) {
+  return prefix + checked_key_part("name of the cell", name);
+}
+
+}  // namespace detail
+
+RunScope Context::execution() {
+  return {machine_, detail::scope_prefix("execution", machine_.facts().root_id)};
+}
+RunScope Context::workflow_scope() {
+  return {machine_, detail::scope_prefix("workflow", machine_.facts().type)};
+}
+RunScope Context::global() { return {machine_, detail::global_prefix()}; }
+RunScope Context::request(std::string_view id) {
+  return {machine_, detail::scope_prefix("request", id)};
+}
+RunScope Context::session(std::string_view id) {
+  return {machine_, detail::scope_prefix("session", id)};
+}
+RunScope Context::user(std::string_view id) { return {machine_, detail::scope_prefix("user", id)}; }
+RunScope Context::org(std::string_view id) { return {machine_, detail::scope_prefix("org", id)}; }
+
+// --- Steps ---------------------------------------------------------------------------------------
+
+void StepContext::report(const boost::json::value& progress) const {
+  std::string text = detail::payload_text(progress, "the progress of a step");
+  if (facts_.link != nullptr) {
+    facts_.link->heartbeat(std::move(text));
+  }
+}
+
+boost::json::value StepContext::last_progress_json() const {
+  return detail::parse_payload(*facts_.last_progress);
 }
 
 }  // namespace holdfast

@@ -1,12 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_failure.hpp"
 
-#include <holdfast/workflow.hpp>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <typeinfo>
+
+#include <holdfast/outcome.hpp>
+#include <holdfast/run_error.hpp>
 
 namespace holdfast::detail {
 
+namespace {
+
+std::string name_of(const std::type_info* type) {
+  if (type == nullptr) {
+    return "unknown";
+  }
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
+  return status == 0 ? std::string(name.get()) : std::string(type->name());
+}
+
+}  // namespace
+
+record::RunFailure failure_of(const std::exception_ptr& error) {
+  record::RunFailure failure;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& ours) {
+    failure.set_type(name_of(&typeid(ours)));
+    failure.set_message(ours.what());
+    failure.set_code(static_cast<int>(ours.code()));
+  } catch (const std::exception& other) {
+    failure.set_type(name_of(&typeid(other)));
+    failure.set_message(other.what());
+  } catch (...) {
+    failure.set_type(name_of(abi::__cxa_current_exception_type()));
+    failure.set_message("something that is no std::exception was thrown: " + failure.type());
+  }
+  return failure;
+}
+
+std::string message_of(const std::exception_ptr& error) { return failure_of(error).message(); }
+
 std::exception_ptr exception_of(const record::RunFailure& failure) {
   return std::make_exception_ptr(StepFailed(failure.type(), failure.message(), failure.code()));
+}
+
+std::exception_ptr child_exception_of(const record::RunFailure& failure) {
+  return std::make_exception_ptr(RunFailed(failure.message()));
+}
+
+std::exception_ptr state_exception_of(const record::RunFailure& failure) {
+  switch (static_cast<ErrorCode>(failure.code())) {
+    case ErrorCode::kBadPayload:
+      return std::make_exception_ptr(BadPayload(failure.message()));
+    case ErrorCode::kInvalidArgument:
+      return std::make_exception_ptr(InvalidArgument(failure.message()));
+    default:
+      return exception_of(failure);
+  }
 }
 
 }  // namespace holdfast::detail

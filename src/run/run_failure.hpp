@@ -7,7 +7,14 @@
 
 namespace holdfast::detail {
 
-/// What a failure that was recorded is for the code that waits for it: a `StepFailed`.
+/// What is recorded of what was thrown: its type, as the compiler names it, its message, and the
+/// number of an error of ours.
+[[nodiscard]] record::RunFailure failure_of(const std::exception_ptr& error);
+
+/// What a failure that was recorded is for the code that waits for the operation: a `StepFailed`, of
+/// a child a `RunFailed`. Of state, a `BadPayload` is one again.
 [[nodiscard]] std::exception_ptr exception_of(const record::RunFailure& failure);
+[[nodiscard]] std::exception_ptr child_exception_of(const record::RunFailure& failure);
+[[nodiscard]] std::exception_ptr state_exception_of(const record::RunFailure& failure);
 
 }  // namespace holdfast::detail

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_machine.hpp"
 
+#include <algorithm>
 #include <coroutine>
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
+#include <holdfast/store_error.hpp>
 
 #include "run_failure.hpp"
 #include "run_payload.hpp"
@@ -33,10 +35,36 @@ std::string text_of(const record::RunOperation& operation) {
       return "a wait for signal '" + operation.name() + "'";
     case record::RunOperation::VERSION:
       return "version of '" + operation.name() + "'";
+    case record::RunOperation::CHILD:
+      return "child '" + operation.name() + "'";
+    case record::RunOperation::STATE:
+      return "a use of cell '" + operation.name() + "'";
     default:
       return "an operation of a later version";
   }
 }
+
+void check_name(std::string_view what, std::string_view name) {
+  if (name.empty() || name.size() > kOperationNameBytesMax) {
+    std::string text("the name of ");
+    text.append(what).append(" has ").append(std::to_string(name.size()));
+    text.append(" bytes; give 1 to ").append(std::to_string(kOperationNameBytesMax));
+    throw InvalidArgument(text);
+  }
+}
+
+/// Puts back what a question from outside has used up.
+class Restored {
+ public:
+  explicit Restored(std::uint64_t& number) noexcept : number_(number), before_(number) {}
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
+  ~Restored() { number_ = before_; }
+
+ private:
+  std::uint64_t& number_;
+  std::uint64_t before_;
+};
 
 }  // namespace
 
@@ -83,11 +111,39 @@ void RunMachine::Activator::drain() noexcept {
   }
 }
 
+/// While it lives, the code that runs may look, and not begin anything.
+class RunMachine::NoOperations {
+ public:
+  NoOperations(RunMachine& machine, const char* where) noexcept
+      : machine_(machine), outer_(std::exchange(machine.no_operations_in_, where)) {}
+  NoOperations(const NoOperations&) = delete;
+  NoOperations& operator=(const NoOperations&) = delete;
+  ~NoOperations() { machine_.no_operations_in_ = outer_; }
+
+ private:
+  RunMachine& machine_;
+  const char* outer_;
+};
+
+namespace {
+
+RunMachine::Facts complete(RunMachine::Facts facts) {
+  if (facts.uid.empty()) {
+    facts.uid = facts.id;
+  }
+  if (facts.root_id.empty()) {
+    facts.root_id = facts.id;
+  }
+  return facts;
+}
+
+}  // namespace
+
 RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
     : code_(code),
-      facts_(std::move(facts)),
+      facts_(complete(std::move(facts))),
       task_(activator_, facts_.id),
-      random_state_(stable_hash(facts_.id)) {}
+      random_state_(stable_hash(facts_.uid)) {}
 
 RunMachine::~RunMachine() = default;
 
@@ -95,41 +151,80 @@ RunMachine::~RunMachine() = default;
 
 Activated RunMachine::activate(StoreTime now, std::vector<record::RunEvent> events) {
   HOLDFAST_CHECK(!ended_, "a run was activated after its end");
+  for (const Event& event : events) {
+    check_is_known(event);
+  }
+  begin_activation(now);
+  current_.record.set_format(kRunFormat);
+  current_.record.set_now_ns(now.time_since_epoch().count());
+  deliver_held();
+  for (Event& event : events) {
+    deliver(event);
+    *current_.record.add_events() = std::move(event);
+  }
+  return end_activation();
+}
+
+Activated RunMachine::replay(const record::Activation& row) {
+  for (const Event& event : row.events()) {
+    check_is_known(event);
+  }
+  expected_ = &row;
+  if (ended_) {
+    row_ = activations_;
+    stray(row.events().empty() ? "an activation" : "another event", "the end of the workflow");
+    throw NondeterminismError(*strayed_);
+  }
+  begin_activation(StoreTime(Duration(row.now_ns())));
+  deliver_held();
+  for (const Event& event : row.events()) {
+    deliver(event);
+  }
+  const std::uint64_t begun = next_operation_ - first_of_activation_;
+  if (begun < static_cast<std::uint64_t>(row.operations_size())) {
+    stray(text_of(row.operations(static_cast<int>(begun))), "nothing");
+  }
+  if (strayed_) {
+    throw NondeterminismError(*strayed_);
+  }
+  expected_ = nullptr;
+  held_.assign(row.held().begin(), row.held().end());
+  return end_activation();
+}
+
+void RunMachine::hold(std::vector<record::RunEvent> events) {
+  HOLDFAST_CHECK(held_.empty(), "events were held twice for one activation");
+  held_ = std::move(events);
+}
+
+void RunMachine::begin_activation(StoreTime now) {
   now_ = now;
   row_ = activations_++;
   first_of_activation_ = next_operation_;
   current_ = {};
-  current_.record.set_format(kRunFormat);
-  current_.record.set_now_ns(now.time_since_epoch().count());
-  for (record::RunEvent& event : events) {
-    deliver(event);
-    *current_.record.add_events() = std::move(event);
-  }
+}
+
+Activated RunMachine::end_activation() {
+  withdraw_given_up();
   return std::exchange(current_, {});
 }
 
-Activated RunMachine::replay(const record::Activation& row) {
-  expected_ = &row;
-  const auto& events = row.events();
-  if (ended_) {
-    row_ = activations_;
-    stray(events.empty() ? "an activation" : "another event", "the end of the workflow");
-  } else {
-    Activated again = activate(StoreTime(Duration(row.now_ns())), {events.begin(), events.end()});
-    const auto begun = static_cast<std::uint64_t>(again.record.operations_size());
-    if (!strayed_ && begun < static_cast<std::uint64_t>(row.operations_size())) {
-      stray(text_of(row.operations(static_cast<int>(begun))), "nothing");
-    }
-    if (!strayed_) {
-      expected_ = nullptr;
-      return again;
-    }
+void RunMachine::deliver_held() {
+  const std::vector<Event> held = std::exchange(held_, {});
+  for (const Event& event : held) {
+    deliver(event);
   }
-  throw NondeterminismError(*strayed_);
+}
+
+void RunMachine::check_is_known(const Event& event) const {
+  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::UPDATED) {
+    throw NewerFormat("the journal of run '" + facts_.id +
+                      "' has an event of a later version of Holdfast; use a newer one");
+  }
 }
 
 void RunMachine::deliver(const Event& event) {
-  if (strayed_) {
+  if (strayed_ || ended_) {
     return;
   }
   switch (event.kind()) {
@@ -138,19 +233,30 @@ void RunMachine::deliver(const Event& event) {
       break;
     case Event::STEP_ENDED:
     case Event::TIMER_FIRED:
+    case Event::CHILD_ENDED:
+    case Event::STATE_SETTLED:
       settle(event);
       break;
     case Event::SIGNALLED:
       take_signal(event);
       break;
+    case Event::UPDATED:
+      take_update(event);
+      break;
     case Event::CANCEL_REQUESTED:
       task_.request_stop();
       break;
     default:
-      throw NewerFormat("the journal of run '" + facts_.id +
-                        "' has an event of a later version of Holdfast; use a newer one");
+      check_is_known(event);
   }
-  activator_.drain();
+  go_on();
+}
+
+/// Until all of the code waits for something that has not happened.
+void RunMachine::go_on() {
+  do {
+    activator_.drain();
+  } while (settle_conditions());
 }
 
 void RunMachine::start() {
@@ -166,48 +272,202 @@ RunMachine::Root RunMachine::run_root(RunMachine& machine) {
     Capture<boost::json::value> capture{machine.code_.run(machine.context_, machine.facts_.input),
                                         result};
     co_await capture;
-    if (result.failed()) {
-      end.error = result.exception();
-    } else {
-      end.value = result.take_value();
-    }
+    end = machine.end_of(result);
   }
   machine.ended_ = true;
+  // They may refer to what has gone with the code.
+  machine.signals_.forget_handlers();
+  machine.handlers_.forget();
+  machine.conditions_.clear();
   machine.current_.end = std::move(end);
 }
 
-void RunMachine::settle(const Event& event) {
-  const auto found = pending_.find(event.operation());
-  if (found == pending_.end()) {
-    return;  // It was cancelled meanwhile, or has ended in another way.
-  }
-  const std::shared_ptr<RunOperation> operation = std::move(found->second);
-  pending_.erase(found);
-  if (event.has_failure()) {
-    operation->fail(exception_of(event.failure()));
+RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
+  RunEnd end;
+  if (continue_with_) {
+    end.continue_with = std::move(continue_with_);
+    end.signals_left = signals_.take_kept();
+  } else if (!result.failed()) {
+    end.value = result.take_value();
   } else {
-    operation->settle(parse_payload(event.payload()));
+    end.error = result.exception();
+    if (handler_error_ && failure_of(end.error).code() == static_cast<int>(ErrorCode::kCancelled)) {
+      end.error = handler_error_;  // That is why it was stopped.
+    }
+  }
+  return end;
+}
+
+// --- Events --------------------------------------------------------------------------------------
+
+void RunMachine::settle(const Event& event) {
+  const Operation operation = pending_.take(event.operation());
+  if (operation == nullptr) {
+    return;  // It was given up meanwhile, or has ended in another way.
+  }
+  if (!event.has_failure()) {
+    const bool is_time_up = event.kind() == Event::TIMER_FIRED;
+    operation->settle(is_time_up ? boost::json::value(false) : parse_payload(event.payload()));
+  } else if (event.kind() == Event::CHILD_ENDED) {
+    operation->fail(child_exception_of(event.failure()));
+  } else if (event.kind() == Event::STATE_SETTLED) {
+    operation->fail(state_exception_of(event.failure()));
+  } else {
+    operation->fail(exception_of(event.failure()));
   }
 }
 
 void RunMachine::take_signal(const Event& event) {
-  Signals& signals = signals_[event.name()];
-  boost::json::value payload = parse_payload(event.payload());
-  while (!signals.awaited.empty()) {
-    const std::shared_ptr<RunOperation> operation = std::move(signals.awaited.front());
-    signals.awaited.pop_front();
-    const bool someone_waits = !operation->is_cancelled() && operation.use_count() > 1;
-    if (someone_waits) {
-      operation->settle(std::move(payload));
+  const NoOperations only_looks(*this, "a handler of signals");
+  try {
+    signals_.take(event);
+  } catch (const StoreCorrupt&) {
+    throw;
+  } catch (...) {
+    if (!handler_error_) {
+      handler_error_ = std::current_exception();
+    }
+    task_.request_stop();
+  }
+}
+
+void RunMachine::take_update(const Event& event) {
+  if (!event.request().empty()) {
+    if (const UpdateReply* known = updates_.find(event.request())) {
+      current_.replies.push_back(*known);
       return;
     }
   }
-  signals.kept.push_back(std::move(payload));
+  boost::json::value argument = parse_payload(event.payload());
+  UpdateReply reply{event.request(), nullptr, nullptr};
+  try {
+    const NoOperations only_looks(*this, "a handler of updates");
+    reply.value = handlers_.update(facts_.id, event.name(), std::move(argument));
+  } catch (...) {
+    reply.error = std::current_exception();
+  }
+  if (!event.request().empty()) {
+    updates_.add(event.request(), reply);
+  }
+  current_.replies.push_back(std::move(reply));
+}
+
+/// One at a time, so that what the predicate said still holds when its code goes on. False: none
+/// was true.
+bool RunMachine::settle_conditions() {
+  bool any = false;
+  for (std::size_t i = 0; i < conditions_.size() && !ended_; ++i) {
+    Condition& condition = conditions_[i];
+    Operation& operation = condition.operation;
+    const bool is_waited_for =
+        operation.use_count() > 1 && !operation->is_settled() && !operation->is_cancelled();
+    if (!is_waited_for) {
+      operation.reset();
+      condition.predicate = nullptr;
+      continue;
+    }
+    bool is_true = true;
+    try {
+      const NoOperations only_looks(*this, "a predicate of wait_until");
+      is_true = condition.predicate();
+      if (is_true) {
+        operation->settle(true);
+      }
+    } catch (...) {
+      operation->fail(std::current_exception());
+    }
+    if (is_true) {
+      give_up(operation->number());
+      operation.reset();
+      condition.predicate = nullptr;
+      any = true;
+      activator_.drain();
+    }
+  }
+  std::erase_if(conditions_, [](const Condition& one) { return one.operation == nullptr; });
+  return any;
+}
+
+void RunMachine::give_up(std::uint64_t operation) noexcept {
+  if (pending_.take(operation) == nullptr) {
+    return;
+  }
+  (operation >= first_of_activation_ ? withdrawn_ : current_.given_up).push_back(operation);
+}
+
+/// What was begun and given up at once has not been begun.
+void RunMachine::withdraw_given_up() {
+  if (withdrawn_.empty()) {
+    return;
+  }
+  std::sort(withdrawn_.begin(), withdrawn_.end());
+  const auto is_withdrawn = [this](const auto& begun) {
+    return std::binary_search(withdrawn_.begin(), withdrawn_.end(), begun.operation);
+  };
+  std::erase_if(current_.steps, is_withdrawn);
+  std::erase_if(current_.timers, is_withdrawn);
+  std::erase_if(current_.children, is_withdrawn);
+  std::erase_if(current_.state, is_withdrawn);
+  withdrawn_.clear();
+}
+
+// --- Questions from outside ----------------------------------------------------------------------
+
+boost::json::value RunMachine::query(std::string_view name, boost::json::value payload) {
+  if (ended_) {
+    throw NoSuchHandler("run '" + facts_.id + "' has ended, and answers no queries");
+  }
+  const NoOperations only_looks(*this, "a handler of queries");
+  const Restored random(random_state_);
+  return handlers_.query(facts_.id, name, std::move(payload));
+}
+
+void RunMachine::check_update(std::string_view name, boost::json::value payload) {
+  if (ended_) {
+    throw NoSuchHandler("run '" + facts_.id + "' has ended, and takes no updates");
+  }
+  const NoOperations only_looks(*this, "a validator of updates");
+  const Restored random(random_state_);
+  handlers_.check_update(facts_.id, name, std::move(payload));
+}
+
+void RunMachine::on_signal(std::string_view name, RunHandler handler) {
+  check_may_begin();
+  const NoOperations only_looks(*this, "a handler of signals");
+  signals_.handle(name, std::move(handler));
+}
+
+void RunMachine::on_update(std::string_view name, RunHandler handler, RunHandler validator) {
+  check_may_begin();
+  handlers_.on_update(name, std::move(handler), std::move(validator));
+}
+
+void RunMachine::on_query(std::string_view name, RunHandler handler) {
+  check_may_begin();
+  handlers_.on_query(name, std::move(handler));
 }
 
 // --- What the code begins ------------------------------------------------------------------------
 
 std::uint64_t RunMachine::random() noexcept { return next_random(random_state_); }
+
+void RunMachine::check_may_begin() const {
+  if (no_operations_in_ != nullptr) {
+    throw WrongContext("run '" + facts_.id + "': " + no_operations_in_ +
+                       " begins an operation; it may look at what the workflow knows, and note "
+                       "what came, and the workflow goes on from there");
+  }
+  if (continue_with_) {
+    throw ContinueAsNew{};
+  }
+}
+
+void RunMachine::continue_as_new(boost::json::value input) {
+  check_may_begin();
+  static_cast<void>(payload_text(input, "the input of continue_as_new"));
+  continue_with_ = std::move(input);
+  throw ContinueAsNew{};
+}
 
 const record::RunOperation* RunMachine::expected() const noexcept {
   const std::uint64_t index = next_operation_ - first_of_activation_;
@@ -219,43 +479,58 @@ const record::RunOperation* RunMachine::expected() const noexcept {
 
 std::int64_t RunMachine::version(std::string_view change, std::int64_t oldest,
                                  std::int64_t newest) {
-  record::RunOperation operation;
-  operation.set_kind(record::RunOperation::VERSION);
-  operation.set_name(std::string(change));
-  operation.set_value(newest);
+  if (oldest > newest) {
+    throw InvalidArgument("version '" + std::string(change) + "': oldest is " +
+                          std::to_string(oldest) + ", and newest " + std::to_string(newest));
+  }
+  std::int64_t value = newest;
   if (is_replaying()) {
     const record::RunOperation* recorded = expected();
     if (recorded == nullptr || recorded->kind() != record::RunOperation::VERSION ||
         recorded->name() != change) {
       return oldest;  // It was here before the question was.
     }
-    operation.set_value(recorded->value());
+    value = recorded->value();
   }
-  static_cast<void>(begin(operation));
-  if (operation.value() < oldest || operation.value() > newest) {
-    stray("version " + std::to_string(operation.value()) + " of '" + std::string(change) + "'",
+  static_cast<void>(begin(record::RunOperation::VERSION, change));
+  if (!is_replaying()) {
+    last_record().set_value(value);
+  }
+  if (value < oldest || value > newest) {
+    stray("version " + std::to_string(value) + " of '" + std::string(change) + "'",
           "code for versions " + std::to_string(oldest) + " to " + std::to_string(newest));
   }
-  return operation.value();
+  return value;
 }
 
-std::shared_ptr<RunOperation> RunMachine::begin(record::RunOperation operation) {
-  check_against_journal(operation);
-  auto begun = std::make_shared<RunOperation>(next_operation_++);
-  *current_.record.add_operations() = std::move(operation);
-  return begun;
+RunMachine::Operation RunMachine::begin(Kind kind, std::string_view name) {
+  check_may_begin();
+  if (is_replaying()) {
+    check_against_journal(kind, name);
+  } else {
+    record::RunOperation& record = *current_.record.add_operations();
+    record.set_kind(kind);
+    record.set_name(name.data(), name.size());
+  }
+  return std::make_shared<RunOperation>(*this, next_operation_++);
 }
 
-void RunMachine::check_against_journal(const record::RunOperation& operation) {
-  if (!is_replaying() || strayed_) {
+record::RunOperation& RunMachine::last_record() {
+  return *current_.record.mutable_operations(current_.record.operations_size() - 1);
+}
+
+void RunMachine::check_against_journal(Kind kind, std::string_view name) {
+  if (strayed_) {
     return;
   }
   const record::RunOperation* recorded = expected();
-  if (recorded == nullptr) {
-    stray("nothing more", text_of(operation));
-  } else if (recorded->kind() != operation.kind() || recorded->name() != operation.name()) {
-    stray(text_of(*recorded), text_of(operation));
+  if (recorded != nullptr && recorded->kind() == kind && recorded->name() == name) {
+    return;
   }
+  record::RunOperation begun;
+  begun.set_kind(kind);
+  begun.set_name(std::string(name));
+  stray(recorded == nullptr ? "nothing more" : text_of(*recorded), text_of(begun));
 }
 
 /// From here on nothing that the code does counts, and nothing it waits for happens.
@@ -270,43 +545,98 @@ void RunMachine::stray(std::string expected, std::string found) {
   }
 }
 
-std::shared_ptr<RunOperation> RunMachine::begin_step(std::string_view name,
-                                                     std::unique_ptr<StepCode> code) {
-  record::RunOperation record;
-  record.set_kind(record::RunOperation::STEP);
-  record.set_name(std::string(name));
-  auto operation = begin(std::move(record));
-  pending_.emplace(operation->number(), operation);
-  current_.steps.push_back({operation->number(), std::string(name), std::move(code), {}});
+RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_ptr<StepCode> code,
+                                             const StepOptions& options) {
+  check_name("a step", name);
+  check_options(name, options);
+  Operation operation = begin(record::RunOperation::STEP, name);
+  pending_.add(operation);
+  BegunStep& step = current_.steps.emplace_back();
+  step.operation = operation->number();
+  step.name = name;
+  step.code = std::move(code);
+  step.terms.options = options;
+  step.terms.options.idempotency_key = {};
+  if (options.idempotency_key.empty()) {
+    step.terms.idempotency_key.append(facts_.uid).append(":");
+    step.terms.idempotency_key.append(std::to_string(operation->number()));
+  } else {
+    step.terms.idempotency_key = options.idempotency_key;
+  }
   return operation;
 }
 
-std::shared_ptr<RunOperation> RunMachine::begin_timer(StoreTime due) {
-  record::RunOperation record;
-  record.set_kind(record::RunOperation::SLEEP);
-  record.set_due_ns(due.time_since_epoch().count());
-  auto operation = begin(std::move(record));
-  if (due <= now_) {
-    operation->settle(nullptr);
-    return operation;
+RunMachine::Operation RunMachine::begin_timer(StoreTime due) {
+  Operation operation = begin(record::RunOperation::SLEEP, {});
+  if (!is_replaying()) {
+    last_record().set_due_ns(due.time_since_epoch().count());
   }
-  pending_.emplace(operation->number(), operation);
-  current_.timers.push_back({operation->number(), due});
+  if (due > now_) {
+    pending_.add(operation);
+    current_.timers.push_back({operation->number(), due});
+  } else if (!strayed_) {
+    operation->settle(false);
+  }
   return operation;
 }
 
-std::shared_ptr<RunOperation> RunMachine::begin_signal(std::string_view name) {
-  record::RunOperation record;
-  record.set_kind(record::RunOperation::SIGNAL);
-  record.set_name(std::string(name));
-  auto operation = begin(std::move(record));
-  Signals& signals = signals_[std::string(name)];
-  if (signals.kept.empty()) {
-    signals.awaited.push_back(operation);
+RunMachine::Operation RunMachine::begin_signal(std::string_view name) {
+  check_name("a signal", name);
+  Operation operation = begin(record::RunOperation::SIGNAL, name);
+  if (!strayed_) {
+    signals_.await(name, operation);
+  }
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json::value input,
+                                              const ChildOptions& options) {
+  check_name("a child", type);
+  check_options(type, options);
+  if (!is_replaying()) {
+    static_cast<void>(payload_text(input, "the input of child '" + std::string(type) + "'"));
+  }
+  Operation operation = begin(record::RunOperation::CHILD, type);
+  pending_.add(operation);
+  BegunChild& child = current_.children.emplace_back();
+  child.operation = operation->number();
+  child.type = type;
+  child.input = std::move(input);
+  child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
+                 options.timeout};
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_state(std::string_view key,
+                                              std::unique_ptr<StateCode> code) {
+  Operation operation = begin(record::RunOperation::STATE, key);
+  pending_.add(operation);
+  current_.state.push_back({operation->number(), std::string(key), std::move(code)});
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_condition(std::function<bool()> predicate,
+                                                  std::optional<Duration> timeout) {
+  check_may_begin();
+  bool is_true = false;
+  {
+    const NoOperations only_looks(*this, "a predicate of wait_until");
+    is_true = predicate();
+  }
+  if (is_true || !timeout) {
+    // The journal need not know it: what the predicate says follows from what it knows.
+    auto operation = std::make_shared<RunOperation>(*this, RunOperation::kNoNumber);
+    if (!is_true) {
+      conditions_.push_back({operation, std::move(predicate)});
+    } else if (!strayed_) {
+      operation->settle(true);
+    }
     return operation;
   }
-  operation->settle(std::move(signals.kept.front()));
-  signals.kept.pop_front();
+  Operation operation = begin_timer(now_ + *timeout);
+  if (!operation->is_settled()) {
+    conditions_.push_back({operation, std::move(predicate)});
+  }
   return operation;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +17,16 @@
 #include <holdfast/executor.hpp>
 #include <holdfast/workflow.hpp>
 
+#include "pending_operations.hpp"
+#include "recent_requests.hpp"
+#include "run_handlers.hpp"
+#include "run_signals.hpp"
+
 namespace holdfast::detail {
 
 inline constexpr std::uint32_t kRunFormat = 1;
+/// Of steps, signals and types of workflows.
+inline constexpr std::size_t kOperationNameBytesMax = 255;
 
 /// What the code of a run began in an activation and others have to do.
 struct BegunStep {
@@ -68,6 +76,7 @@ struct Activated {
   std::vector<BegunStateAccess> state;
   std::vector<UpdateReply> replies;
   /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop.
+  /// Not those that were begun in the same activation: these are in none of the lists above.
   std::vector<std::uint64_t> given_up;
   std::optional<RunEnd> end;
 };
@@ -83,6 +92,10 @@ class RunMachine {
     std::string id;
     std::string type;
     boost::json::value input;
+    std::string uid{};        ///< Empty: as `id`.
+    std::string root_id{};    ///< Of the top of the tree of runs. Empty: as `id`.
+    std::string parent_id{};  ///< Empty: it is no child.
+    StoreTime started_at{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -91,11 +104,24 @@ class RunMachine {
   /// The code does not go on: what its frames hold is destroyed where it stands.
   ~RunMachine();
 
-  /// The first time with `STARTED`. Not after the end.
+  /// The first time with `STARTED`. Not after the end. What is held comes before `events`.
   [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events);
-  /// Goes over a row of the journal again. Throws `NondeterminismError`, after which this is of no
-  /// use. The steps and timers are those that had not ended when the row was written.
+  /// Goes over a row of the journal again, and holds what it holds. Throws `NondeterminismError`,
+  /// after which this is of no use. The steps and timers are those that had not ended when the row
+  /// was written. The record is left empty: it is `row`.
   [[nodiscard]] Activated replay(const record::Activation& row);
+
+  /// The next activation gets these first, and does not record them: whoever calls this has added
+  /// them to the record of the last one.
+  void hold(std::vector<record::RunEvent> events);
+  [[nodiscard]] bool has_held() const noexcept { return !held_.empty(); }
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+
+  /// Throws `NoSuchHandler`, `BadPayload`, and what the handler throws. Between activations.
+  [[nodiscard]] boost::json::value query(std::string_view name, boost::json::value payload);
+  /// Whether the run would take the update. Throws `NoSuchHandler`, `BadPayload`, or
+  /// `UpdateRefused` with what the validator says. Between activations.
+  void check_update(std::string_view name, boost::json::value payload);
 
   // For `Context`.
 
@@ -105,13 +131,30 @@ class RunMachine {
   [[nodiscard]] std::uint64_t random() noexcept;
   [[nodiscard]] std::int64_t version(std::string_view change, std::int64_t oldest,
                                      std::int64_t newest);
-  [[nodiscard]] std::shared_ptr<RunOperation> begin_step(std::string_view name,
-                                                         std::unique_ptr<StepCode> code);
-  [[nodiscard]] std::shared_ptr<RunOperation> begin_timer(StoreTime due);
-  [[nodiscard]] std::shared_ptr<RunOperation> begin_signal(std::string_view name);
+  using Operation = std::shared_ptr<RunOperation>;
+  [[nodiscard]] Operation begin_step(std::string_view name, std::unique_ptr<StepCode> code,
+                                     const StepOptions& options);
+  [[nodiscard]] Operation begin_timer(StoreTime due);
+  [[nodiscard]] Operation begin_signal(std::string_view name);
+  [[nodiscard]] Operation begin_child(std::string_view type, boost::json::value input,
+                                      const ChildOptions& options);
+  [[nodiscard]] Operation begin_state(std::string_view key, std::unique_ptr<StateCode> code);
+  /// Settled with true when `predicate` is, and with false when the time is up.
+  [[nodiscard]] Operation begin_condition(std::function<bool()> predicate,
+                                          std::optional<Duration> timeout);
+  void on_signal(std::string_view name, RunHandler handler);
+  void on_update(std::string_view name, RunHandler handler, RunHandler validator);
+  void on_query(std::string_view name, RunHandler handler);
+  [[noreturn]] void continue_as_new(boost::json::value input);
+
+  // For `RunOperation`.
+
+  /// Nobody waits for it any more.
+  void give_up(std::uint64_t operation) noexcept;
 
  private:
   class Root;
+  class NoOperations;
   /// Runs nothing but what the run itself posts, when it is drained.
   class Activator final : public Executor {
    public:
@@ -123,14 +166,27 @@ class RunMachine {
     WorkList ready_;
   };
   using Event = record::RunEvent;
+  using Kind = record::RunOperation::Kind;
 
   static Root run_root(RunMachine& machine);
+  [[nodiscard]] RunEnd end_of(Result<boost::json::value>& result);
+  void begin_activation(StoreTime now);
+  [[nodiscard]] Activated end_activation();
+  void check_is_known(const Event& event) const;
   void deliver(const Event& event);
+  void deliver_held();
   void start();
   void settle(const Event& event);
   void take_signal(const Event& event);
-  [[nodiscard]] std::shared_ptr<RunOperation> begin(record::RunOperation operation);
-  void check_against_journal(const record::RunOperation& operation);
+  void take_update(const Event& event);
+  void go_on();
+  [[nodiscard]] bool settle_conditions();
+  void withdraw_given_up();
+
+  [[nodiscard]] Operation begin(Kind kind, std::string_view name);
+  [[nodiscard]] record::RunOperation& last_record();
+  void check_may_begin() const;
+  void check_against_journal(Kind kind, std::string_view name);
   void stray(std::string expected, std::string found);
   [[nodiscard]] const record::RunOperation* expected() const noexcept;
 
@@ -139,7 +195,6 @@ class RunMachine {
   Context context_{*this};
   Activator activator_;
   TaskContext task_;
-  std::unique_ptr<Root> root_;
 
   StoreTime now_{};
   std::uint64_t activations_ = 0;
@@ -151,13 +206,23 @@ class RunMachine {
   Activated current_;
   const record::Activation* expected_ = nullptr;  // While it is replayed.
   std::optional<std::string> strayed_;
+  const char* no_operations_in_ = nullptr;  // Code that must not begin any.
 
-  std::map<std::uint64_t, std::shared_ptr<RunOperation>> pending_;
-  struct Signals {
-    std::deque<boost::json::value> kept;
-    std::deque<std::shared_ptr<RunOperation>> awaited;
+  PendingOperations pending_;
+  std::vector<std::uint64_t> withdrawn_;  // Begun and given up in this activation.
+  RunSignals signals_;
+  RunHandlers handlers_;
+  RecentRequests<UpdateReply> updates_;
+  struct Condition {
+    Operation operation;
+    std::function<bool()> predicate;
   };
-  std::map<std::string, Signals, std::less<>> signals_;
+  std::deque<Condition> conditions_;
+  std::vector<Event> held_;
+  std::optional<boost::json::value> continue_with_;
+  std::exception_ptr handler_error_;
+
+  std::unique_ptr<Root> root_;  // Last: its frames go first.
 };
 
 }  // namespace holdfast::detail

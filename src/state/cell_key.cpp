@@ -19,6 +19,14 @@ std::string checked_key_part(std::string_view what, std::string_view text) {
   return key_part(text);
 }
 
+std::string scope_prefix(std::string_view kind, std::string_view id) {
+  std::string prefix(kCellPrefix);
+  prefix.append(kind).append("/").append(checked_key_part("id of the scope", id));
+  return prefix.append("/");
+}
+
+std::string global_prefix() { return std::string(kCellPrefix).append("global/"); }
+
 std::string checked_cell_key(std::string_view key) {
   if (!key.starts_with(kCellPrefix) || key.size() == kCellPrefix.size()) {
     throw InvalidArgument("there is no cell under the key " + printable(key) +

@@ -58,18 +58,10 @@ State::State(Store& store, const StateOptions& options)
 State::~State() { core_->close(); }
 
 Scope State::scope(std::string_view kind, std::string_view id) const {
-  std::string prefix(detail::kCellPrefix);
-  prefix.append(kind)
-      .append("/")
-      .append(detail::checked_key_part("id of the scope", id))
-      .append("/");
-  return {core_, std::move(prefix)};
+  return {core_, detail::scope_prefix(kind, id)};
 }
 
-Scope State::global() const {
-  std::string prefix(detail::kCellPrefix);
-  return {core_, prefix.append("global/")};
-}
+Scope State::global() const { return {core_, detail::global_prefix()}; }
 
 std::size_t State::size() const { return core_->size(); }
 

@@ -113,7 +113,8 @@ std::string reason_of(const json::error_code& error) {
 }  // namespace
 
 std::optional<CellPlace> place_of_cell(std::string_view key) {
-  constexpr std::array<std::string_view, 4> kScopes{"request", "session", "user", "org"};
+  constexpr std::array<std::string_view, 6> kScopes{"request", "session",   "user",
+                                                    "org",     "execution", "workflow"};
   if (!key.starts_with(detail::kCellPrefix)) {
     return std::nullopt;
   }

@@ -6,7 +6,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
-#include <memory>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -15,19 +15,29 @@
 
 namespace holdfast::detail {
 
+class RunMachine;
+
+/// Throws `WrongContext`.
+[[noreturn]] void refuse_second_await(std::string_view what);
+
 /// A durable operation of a run, as the coroutine sees it that waits for it. Used by one thread at
 /// a time: the one that activates the run.
 class RunOperation final : private Wait {
  public:
-  explicit RunOperation(std::uint64_t number) noexcept : number_(number) {}
+  /// Of one that the journal does not know.
+  static constexpr std::uint64_t kNoNumber = std::numeric_limits<std::uint64_t>::max();
+
+  /// The machine outlives every wait for this.
+  RunOperation(RunMachine& machine, std::uint64_t number) noexcept
+      : machine_(machine), number_(number) {}
   RunOperation(const RunOperation&) = delete;
   RunOperation& operator=(const RunOperation&) = delete;
   ~RunOperation() = default;
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] bool is_settled() const noexcept { return outcome_.index() != 0; }
-
   [[nodiscard]] bool is_cancelled() const noexcept { return cancelled_; }
+  [[nodiscard]] bool is_awaited() const noexcept { return static_cast<bool>(coroutine_); }
 
   /// Resumes the one that waits, when its turn comes.
   void settle(boost::json::value value) {
@@ -42,29 +52,35 @@ class RunOperation final : private Wait {
   /// False: it has not to wait, or must not.
   [[nodiscard]] bool wait(TaskContext& context, std::coroutine_handle<> coroutine) noexcept {
     if (!context.begin_wait(*this)) {
-      cancelled_ = true;
+      give_up();
       return false;
     }
     context_ = &context;
     coroutine_ = coroutine;
     return true;
   }
-  /// Throws what it failed with, or `Cancelled`. Once.
+  /// Throws what it failed with, or `Cancelled`. Once; then `WrongContext`.
   [[nodiscard]] boost::json::value take(std::string_view what);
 
  private:
+  struct Taken {};
+
   void wake() noexcept {
     if (coroutine_) {
       context_->schedule(std::exchange(coroutine_, nullptr));
     }
   }
   void cancel() noexcept override {
-    cancelled_ = true;
-    wake();
+    if (coroutine_) {
+      give_up();
+      wake();
+    }
   }
+  void give_up() noexcept;
 
+  RunMachine& machine_;
   std::uint64_t number_;
-  std::variant<std::monostate, boost::json::value, std::exception_ptr> outcome_;
+  std::variant<std::monostate, boost::json::value, std::exception_ptr, Taken> outcome_;
   TaskContext* context_ = nullptr;
   std::coroutine_handle<> coroutine_;
   bool cancelled_ = false;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <holdfast/detail/guarded.hpp>
+#include <holdfast/detail/payload_fault.hpp>
 #include <holdfast/task.hpp>
 
 namespace holdfast {
@@ -31,8 +32,8 @@ concept Payload = std::is_void_v<T> || std::same_as<T, boost::json::value> ||
 
 namespace detail {
 
-/// Throws `BadPayload`.
-[[noreturn]] void refuse_payload(std::string_view what, const std::string& why);
+/// Throws `BadPayload`. `fault` names the place and what was expected there.
+[[noreturn]] void refuse_payload(std::string_view what, const std::string& fault);
 
 template <Payload T>
 T from_payload(boost::json::value value, std::string_view what) {
@@ -43,7 +44,7 @@ T from_payload(boost::json::value value, std::string_view what) {
   } else {
     auto converted = boost::json::try_value_to<T>(value);
     if (converted.has_error()) {
-      refuse_payload(what, converted.error().message());
+      refuse_payload(what, payload_fault<T>(value, std::string(what), converted.error()));
     }
     return *std::move(converted);
   }
@@ -97,9 +98,16 @@ decltype(auto) call_step(Function& function, StepContext& step) {
 }
 
 template <typename Function>
+using StepReturned =
+    UnwrapTask<decltype(call_step(std::declval<Function&>(), std::declval<StepContext&>()))>;
+
+/// So that a type can be named where there may be none.
+template <typename T>
+using KeptAs = std::conditional_t<std::is_void_v<T>, bool, T>;
+
+template <typename Function>
 class StepCodeOf final : public StepCode {
-  using Returned =
-      UnwrapTask<decltype(call_step(std::declval<Function&>(), std::declval<StepContext&>()))>;
+  using Returned = StepReturned<Function>;
 
  public:
   using Value = typename Returned::Type;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <holdfast/run_options.hpp>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+namespace holdfast::detail {
+
+namespace {
+
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw InvalidArgument(text.str());
+}
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+void check_not_negative(std::string_view kind, std::string_view name, std::string_view field,
+                        Duration time) {
+  if (time < Duration::zero()) {
+    refuse(kind, " '", name, "': ", field, " is ", seconds(time),
+           " s; give a time, or zero for none");
+  }
+}
+
+}  // namespace
+
+void check_options(std::string_view step, const StepOptions& options) {
+  const Retry& retry = options.retry;
+  check_not_negative("step", step, "attempt_timeout", options.attempt_timeout);
+  check_not_negative("step", step, "timeout", options.timeout);
+  check_not_negative("step", step, "heartbeat_timeout", options.heartbeat_timeout);
+  check_not_negative("step", step, "retry.pause_first", retry.pause_first);
+  check_not_negative("step", step, "retry.pause_max", retry.pause_max);
+  if (!std::isfinite(retry.factor) || retry.factor < 1.0) {
+    refuse("step '", step, "': retry.factor is ", retry.factor,
+           "; pauses do not get shorter: give 1 or more");
+  }
+  if (retry.pause_first > retry.pause_max) {
+    refuse("step '", step, "': retry.pause_first is ", seconds(retry.pause_first),
+           " s, and retry.pause_max ", seconds(retry.pause_max),
+           " s: the first pause is not longer than the longest");
+  }
+}
+
+void check_options(std::string_view child, const ChildOptions& options) {
+  check_not_negative("child", child, "timeout", options.timeout);
+}
+
+std::size_t checked_at_most(const FanOut& options) {
+  if (options.at_most == 0) {
+    throw InvalidArgument("all: at_most is 0, and nothing would ever begin; give 1 or more");
+  }
+  return options.at_most;
+}
+
+}  // namespace holdfast::detail
