@@ -10,10 +10,10 @@ constexpr std::size_t kPruneMin = 64;
 
 }  // namespace
 
-void BackgroundTasks::run(Task<void> task) {
+void BackgroundTasks::run(Task<void> task, const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (!closed_) {
-    keep(spawn(executor_, std::move(task)));
+    keep(spawn(executor_, std::move(task), {}, stop));
   }
 }
 

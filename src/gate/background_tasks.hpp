@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <list>
 #include <mutex>
+#include <stop_token>
 #include <utility>
 
 #include <holdfast/executor.hpp>
@@ -22,8 +23,8 @@ class BackgroundTasks {
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
-  /// Does nothing when closed, as the other.
-  void run(Task<void> task);
+  /// Does nothing when closed, as the other. `stop` cancels the task, too.
+  void run(Task<void> task, const std::stop_token& stop = {});
   /// The same for what hardly ever waits: it begins in this thread, and needs no other if it does
   /// not wait.
   void run_here(Task<void> task);

@@ -20,6 +20,10 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.id = id_of(head, place);
   facts.type = head.type();
   facts.input = parse_payload(head.input());
+  facts.uid = place.uid;
+  facts.root_id = head.root_id();
+  facts.parent_id = head.parent().id();
+  facts.started_at = time_of(head.started_at_ns());
   return facts;
 }
 
@@ -33,6 +37,8 @@ std::string reply_of(const boost::json::value& value, const std::exception_ptr& 
   }
   return reply.SerializeAsString();
 }
+
+bool starts_it(const Mail& mail) { return mail.event.kind() == record::RunEvent::STARTED; }
 
 /// To whoever asked, wherever that is.
 void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
@@ -110,7 +116,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     }
   }
   for (const std::shared_ptr<StepRun>& step : stopped) {
-    step->stop();
+    step->abandon();
   }
   next_operation_ += static_cast<std::uint64_t>(row.operations_size());
   ++next_row_;
@@ -131,7 +137,6 @@ void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempt
 
 void LiveRun::resume() {
   std::vector<std::shared_ptr<StepRun>> open;
-  bool has_begun = next_row_ > 0;
   {
     const std::lock_guard lock(mutex_);
     last_driven_ = tenure_->world().store.clock().now();
@@ -142,8 +147,7 @@ void LiveRun::resume() {
   for (const std::shared_ptr<StepRun>& step : open) {
     step->begin(shared_from_this(), true);
   }
-  const bool is_due = !has_begun && head_.starts_at_ns() == 0;
-  if (is_due || machine_.has_held()) {
+  if (next_row_ == 0 || machine_.has_held()) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
   }
 }
@@ -178,6 +182,7 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
   for (;;) {
     std::vector<Mail> mails = run->take_mail();
     if (mails.empty() && !run->machine_.has_held()) {
+      run->tenure_->world().rests.ring();
       co_return;
     }
     bool goes_on = false;
@@ -207,6 +212,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   std::vector<Mail> events;
   Batch answers;
   bool shall_leave = false;
+  bool is_woken = false;
   for (Mail& mail : mails) {
     switch (mail.kind) {
       case Mail::Kind::kTimeUp:
@@ -233,11 +239,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         if (!mail.consumed.empty()) {
           answers.erase(mail.consumed);
         }
-        if (next_row_ == 0 && events.empty()) {
-          Mail start;
-          start.event.set_kind(record::RunEvent::STARTED);
-          events.push_back(std::move(start));
-        }
+        is_woken = true;
         break;
       case Mail::Kind::kEvent:
         if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
@@ -249,8 +251,24 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         break;
     }
   }
+  if (next_row_ == 0) {
+    const StoreTime now = co_await tenure_->world().store.time();
+    const auto first = std::find_if(events.begin(), events.end(), starts_it);
+    if (first != events.end()) {
+      std::rotate(events.begin(), first, first + 1);
+    } else if (time_of(head_.starts_at_ns()) <= now) {
+      events.emplace(events.begin())->event.set_kind(record::RunEvent::STARTED);
+    } else {
+      co_await write_timers_again(std::move(answers));
+      co_await keep_until_start(std::move(events));
+      const std::lock_guard lock(mutex_);
+      co_return !gone_;
+    }
+  }
   if (events.empty() && !machine_.has_held()) {
-    if (answers.size() > 0) {
+    if (is_woken) {
+      co_await write_timers_again(std::move(answers));
+    } else if (answers.size() > 0) {
       static_cast<void>(co_await tenure_->apply(std::move(answers)));
     }
     bool stays = true;
@@ -267,6 +285,63 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   }
   const std::lock_guard lock(mutex_);
   co_return !gone_;
+}
+
+/// For one that was put here by others, who do not know which timers are known.
+Task<void> LiveRun::write_timers_again(Batch extra) {
+  Writing writing;
+  writing.batch = std::move(extra);
+  write_own_timers(writing);
+  for (const auto& [operation, due] : timers_) {
+    set_timer(writing, due, operation);
+  }
+  if (writing.batch.size() == 0) {
+    co_return;
+  }
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    for (const std::string& key : writing.timers_set) {
+      tenure_->add_timer(key);
+    }
+  }
+}
+
+/// What comes before a run has begun.
+Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
+  record::RunHead head = head_;
+  Batch batch;
+  for (const Mail& mail : mails) {
+    if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
+      co_await end_by_force(record::RunHead::CANCELLED, "before it began", std::move(mails));
+      co_return;
+    }
+    if (mail.event.kind() == record::RunEvent::SIGNALLED) {
+      *head.add_signals() = mail.event;
+    }
+    if (!mail.consumed.empty()) {
+      batch.erase(mail.consumed);
+    }
+  }
+  if (mails.empty()) {
+    co_return;
+  }
+  const std::string key = tenure_->keys().run(uid_);
+  batch.require_version(key, head_version_).put(key, head.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
+  if (!outcome) {
+    co_return;
+  }
+  if (outcome->committed() == nullptr) {
+    tenure_->end("run '" + uid_ + "' was changed by somebody else");
+    co_return;
+  }
+  head_ = std::move(head);
+  head_version_ = outcome->committed()->version;
+  for (Mail& mail : mails) {
+    if (!mail.consumed.empty()) {
+      tenure_->message_done(std::move(mail.consumed));
+    }
+  }
 }
 
 void LiveRun::answer_query(const Mail& mail, Batch& answers) {
@@ -329,13 +404,8 @@ Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
   if (events.empty() && !machine_.has_held()) {
     return activated;  // It starts later.
   }
-  {
-    const std::lock_guard lock(mutex_);
-    activating_since_ = tenure_->world().store.clock().now();
-  }
+  const Watchdog::Watched watched(tenure_->world().watchdog, machine_.facts());
   activated = machine_.activate(now, std::move(events));
-  const std::lock_guard lock(mutex_);
-  activating_since_.reset();
   return activated;
 }
 
@@ -464,18 +534,12 @@ Task<void> LiveRun::send_on(std::shared_ptr<LiveRun> run, Writing writing) {
 }
 
 void LiveRun::finish(Version version) {
-  std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
   {
     const std::lock_guard lock(mutex_);
-    gone_ = true;
     end_ = End{version, head_};
-    open = std::exchange(steps_, {});
-  }
-  for (const auto& [operation, step] : open) {
-    step->stop();
   }
   tenure_->forget(uid_);
-  ended_.ring();
+  abandon();
 }
 
 Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason,
@@ -536,14 +600,24 @@ Task<bool> LiveRun::leave_memory() {
 
 void LiveRun::abandon() {
   std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
+  std::vector<Mail> unread;
   {
     const std::lock_guard lock(mutex_);
     gone_ = true;
     open = std::exchange(steps_, {});
+    unread = std::exchange(mail_, {});
   }
   for (const auto& [operation, step] : open) {
-    step->stop();
+    step->abandon();
   }
+  for (Mail& mail : unread) {
+    if (mail.answer != nullptr) {
+      mail.answer->error =
+          std::make_exception_ptr(NoSuchRun("run '" + machine_.facts().id + "' has ended"));
+      mail.answer->give();
+    }
+  }
+  tenure_->return_mail(std::move(unread));
   ended_.ring();
 }
 
@@ -567,15 +641,6 @@ bool LiveRun::is_quiet() const {
   const std::lock_guard lock(mutex_);
   return !driven_ && std::all_of(steps_.begin(), steps_.end(),
                                  [](const auto& step) { return step.second->is_pausing(); });
-}
-
-bool LiveRun::is_stuck(TimePoint since) const {
-  const std::lock_guard lock(mutex_);
-  return activating_since_ && *activating_since_ <= since;
-}
-
-std::string LiveRun::type_and_id() const {
-  return "'" + machine_.facts().type + "' (run '" + machine_.facts().id + "')";
 }
 
 std::vector<OpenStep> LiveRun::open_steps() const {

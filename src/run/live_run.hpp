@@ -42,7 +42,7 @@ struct LocalAnswer {
 struct Mail {
   enum class Kind : std::uint8_t {
     kEvent,
-    kWake,       ///< Begin, if it has not begun.
+    kWake,       ///< Go on, or begin, and see that its timers are set.
     kTimeUp,     ///< The run has taken too long.
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
@@ -86,9 +86,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool is_idle(TimePoint since) const;
   /// Nothing is in hand: no activation, and no step.
   [[nodiscard]] bool is_quiet() const;
-  /// Its code has not come to a wait since then.
-  [[nodiscard]] bool is_stuck(TimePoint since) const;
-  [[nodiscard]] std::string type_and_id() const;
   [[nodiscard]] std::vector<OpenStep> open_steps() const;
 
   /// Rung at its end. Then `end` says how it ended.
@@ -135,6 +132,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, std::string reason,
                                         std::vector<Mail> mails);
   [[nodiscard]] Task<bool> leave_memory();
+  [[nodiscard]] Task<void> write_timers_again(Batch extra);
+  [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
   void after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
@@ -151,6 +150,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, const Activated& activated);
+  void write_own_timers(Writing& writing) const;
   void write_end(Writing& writing, const Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
                           StoreTime now);
@@ -186,7 +186,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   bool gone_ = false;
   std::map<std::uint64_t, std::shared_ptr<StepRun>> steps_;
   TimePoint last_driven_{};
-  std::optional<TimePoint> activating_since_;
   std::optional<End> end_;
 
   Bell ended_;

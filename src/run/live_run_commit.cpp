@@ -168,21 +168,28 @@ void LiveRun::write_row(Writing& writing, const Activated& activated) {
       if (activated.record.format() != 0) {
         *head.mutable_first() = activated.record;
       }
-      if (head.starts_at_ns() != 0) {
-        set_timer(writing, time_of(head.starts_at_ns()), kStartTimer);
-      }
-      if (head.deadline_ns() != 0) {
-        set_timer(writing, time_of(head.deadline_ns()), kDeadlineTimer);
-      }
     } else {
       writing.batch.require_version(key, head_version_);
     }
     writing.batch.put(key, head.SerializeAsString());
     writing.head = std::move(head);
   }
+  if (next_row_ == 0) {
+    write_own_timers(writing);
+  }
   if (!is_new) {
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
     writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
+  }
+}
+
+/// Those that are none of an operation.
+void LiveRun::write_own_timers(Writing& writing) const {
+  if (next_row_ == 0 && head_.starts_at_ns() != 0) {
+    set_timer(writing, time_of(head_.starts_at_ns()), kStartTimer);
+  }
+  if (head_.deadline_ns() != 0) {
+    set_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
 }
 
@@ -279,12 +286,6 @@ void LiveRun::write_continuation(Writing& writing, record::RunHead& head, const 
   head.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
   writing.batch.put(run_id_key(next.id()), name.SerializeAsString());
-  if (next.deadline_ns() != 0) {
-    const std::string timer =
-        tenure_->keys().timer(time_of(next.deadline_ns()), uid, kDeadlineTimer);
-    writing.batch.put(timer, "");
-    writing.timers_set.push_back(timer);
-  }
   writing.children.push_back(uid);
 }
 
@@ -313,13 +314,6 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   *head.mutable_parent()->mutable_place() = record_of(place());
   const PartitionKeys there(where.queue, where.partition);
   writing.batch.put(there.run(uid), head.SerializeAsString());
-  if (head.deadline_ns() != 0) {
-    const std::string timer = there.timer(time_of(head.deadline_ns()), uid, kDeadlineTimer);
-    writing.batch.put(timer, "");
-    if (!is_elsewhere) {
-      writing.timers_set.push_back(timer);
-    }
-  }
   if (is_elsewhere) {
     send(writing, where, message_to(where, record::RunMessage::WAKE), now);
   } else {

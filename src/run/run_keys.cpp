@@ -81,6 +81,7 @@ std::string PartitionKeys::parked(std::string_view uid) const {
   return std::string("parked/").append(place_).append("/").append(uid);
 }
 
+std::string runs_of(std::string_view queue) { return in_queue(kRunPrefix, queue); }
 std::string owners_of(std::string_view queue) { return in_queue("partition/", queue); }
 std::string inboxes_of(std::string_view queue) { return in_queue("inbox/", queue); }
 std::string engines_of(std::string_view queue) { return in_queue("engine/", queue); }

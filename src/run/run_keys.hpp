@@ -57,8 +57,9 @@ class PartitionKeys {
   std::string inbox_;
 };
 
-/// What the keys of a queue begin with: of its partitions' owners, its inboxes, and of the engines
+/// What the keys of a queue begin with: of its runs, its partitions' owners, its inboxes, and of the engines
 /// that drive its runs.
+[[nodiscard]] std::string runs_of(std::string_view queue);
 [[nodiscard]] std::string owners_of(std::string_view queue);
 [[nodiscard]] std::string inboxes_of(std::string_view queue);
 [[nodiscard]] std::string engines_of(std::string_view queue);

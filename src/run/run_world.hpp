@@ -16,6 +16,7 @@
 #include "bell.hpp"
 #include "gate/background_tasks.hpp"
 #include "run_place.hpp"
+#include "watchdog.hpp"
 
 namespace holdfast::detail {
 
@@ -36,8 +37,13 @@ struct RunWorld {
   /// Where runs are driven, and where steps may block.
   BackgroundTasks tasks;
   BackgroundTasks step_tasks;
-  /// Rung when something is due earlier than it was known.
+  /// Rung when something is due earlier than was known.
   Bell agenda;
+  /// Rung when a partition was lost.
+  Bell losses;
+  /// Rung when a run has come into memory, or has nothing to do at present.
+  Bell rests;
+  Watchdog watchdog;
 
   /// The code of a workflow; null: it is not known here.
   std::function<const WorkflowCode*(const std::string& type)> code_of;

@@ -7,7 +7,6 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <vector>
 
 #include <run.pb.h>
 
@@ -22,6 +21,10 @@ class LiveRun;
 
 /// A step of a run that has begun and not ended: its attempts, the pauses between them, and its
 /// time-outs. Thread-safe.
+///
+/// The function of a step may refer to variables of the workflow, so nothing goes on while an
+/// attempt is under way: one that takes too long, or that nobody wants any more, is asked to stop,
+/// and counts as failed when it has.
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
   StepRun(BegunStep begun, StoreTime began_at);
@@ -29,9 +32,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   StepRun& operator=(const StepRun&) = delete;
 
   [[nodiscard]] std::uint64_t operation() const noexcept { return begun_.operation; }
-  [[nodiscard]] bool is_side_effect_free() const noexcept {
-    return begun_.terms.options.side_effect_free;
-  }
 
   /// What the store knows of earlier attempts. Before `begin`.
   void recall(const record::RunAttempts& attempts);
@@ -40,8 +40,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void begin(const std::shared_ptr<LiveRun>& run, bool may_have_run);
   /// The pause is over, or is to be.
   void begin_next(const std::shared_ptr<LiveRun>& run);
-  /// Nobody waits for it any more.
-  void stop();
+  /// The workflow does not want it any more, and waits for its end.
+  void cancel(const std::shared_ptr<LiveRun>& run);
+  /// Nobody waits for its end.
+  void abandon();
 
   /// Nothing is done for it at present.
   [[nodiscard]] bool is_pausing() const;
@@ -53,41 +55,48 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
  private:
   class Link;
+  using Run = std::shared_ptr<LiveRun>;
+  using Step = std::shared_ptr<StepRun>;
   /// How an attempt ended.
   struct Ended {
     std::string payload;
     std::optional<record::RunFailure> failure;
-    bool permanent = false;
+    bool try_again = true;
   };
 
-  void begin_attempt(const std::shared_ptr<LiveRun>& run, bool may_have_run);
-  [[nodiscard]] static Task<void> attempt(std::shared_ptr<StepRun> step,
-                                          std::shared_ptr<LiveRun> run, std::uint32_t number,
-                                          bool may_have_run, std::stop_token stop);
-  [[nodiscard]] static Task<void> watch_time(std::shared_ptr<StepRun> step,
-                                             std::shared_ptr<LiveRun> run, std::uint32_t number);
-  [[nodiscard]] static Task<void> keep_progress(std::shared_ptr<StepRun> step,
-                                                std::shared_ptr<LiveRun> run, std::uint32_t number);
-  [[nodiscard]] Task<void> attempt_ended(std::shared_ptr<LiveRun> run, std::uint32_t number,
-                                         Ended ended);
-  [[nodiscard]] Duration pause_after(std::uint32_t failed) const;
-  [[nodiscard]] bool is_current(std::uint32_t number) const;
+  void begin_attempt(const Run& run, bool may_have_run);
+  [[nodiscard]] static Task<void> attempt(Step step, Run run, std::uint32_t number,
+                                          bool may_have_run);
+  [[nodiscard]] static Task<Ended> call(Step step, Run run, StepContext& context);
+  [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
+  [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
+  [[nodiscard]] static Task<void> end_attempt(Step step, Run run, Ended ended);
+  [[nodiscard]] std::optional<TimePoint> next_deadline(std::uint32_t number) const;
+  void heartbeat(const Run& run, std::uint32_t number, std::string progress);
+  /// Its time is up, for this attempt or for all.
+  void stop_late(std::uint32_t number, TimePoint now);
+  [[nodiscard]] record::RunAttempts row() const;
+  void tell(const Run& run, const Ended& ended, std::uint32_t attempts);
 
-  BegunStep begun_;
-  StoreTime began_at_;
+  const BegunStep begun_;
+  const StoreTime began_at_;
 
   mutable std::mutex mutex_;
   std::uint32_t current_ = 0;  // Which attempt is under way; zero: none.
   std::uint32_t failed_ = 0;
-  bool stopped_ = false;
+  bool cancelled_ = false;
+  bool abandoned_ = false;
   std::optional<record::RunFailure> failure_;
   std::string progress_;
   bool progress_is_new_ = false;
   bool keeps_progress_ = false;
   std::optional<StoreTime> due_;
   bool has_row_ = false;
+  std::string late_;  // Why the attempt was asked to stop.
+  bool may_not_go_on_ = false;
   TimePoint attempt_began_{};
   TimePoint last_heartbeat_{};
+  TimePoint first_began_{};
   std::stop_source stop_;
 };
 

@@ -32,6 +32,9 @@ Mail mail_of(std::string key, record::RunMessage message) {
   mail.reply_key = message.reply_key();
   mail.event = std::move(*message.mutable_event());
   switch (message.kind()) {
+    case record::RunMessage::WAKE:
+      mail.kind = Mail::Kind::kWake;
+      break;
     case record::RunMessage::TERMINATE:
       mail.kind = Mail::Kind::kTerminate;
       break;
@@ -173,7 +176,7 @@ void Tenure::end(const std::string& reason) {
   }
   world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
                keys_.queue() + "' is given up: " + reason);
-  world_->agenda.ring();
+  world_->losses.ring();
 }
 
 Task<void> Tenure::hand_over() {
@@ -207,6 +210,7 @@ Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHea
     const std::lock_guard lock(mutex_);
     runs_.emplace(uid, run);
   }
+  world_->rests.ring();
   std::optional<CommitOutcome> outcome;
   std::exception_ptr error;
   try {
@@ -238,6 +242,12 @@ Task<Tenure::Found> Tenure::find(std::string uid) {
     found = co_await load(std::move(uid));
   }
   co_return found;
+}
+
+std::shared_ptr<LiveRun> Tenure::find_live(const std::string& uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto run = runs_.find(uid);
+  return run == runs_.end() ? nullptr : run->second;
 }
 
 Task<Tenure::Found> Tenure::load(std::string uid) {
@@ -295,6 +305,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
     }
     runs_.emplace(uid, run);
   }
+  world_->rests.ring();
   run->resume();
   co_return Found{Whereabouts::kLive, run};
 }
@@ -469,6 +480,26 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
   if (where == Whereabouts::kGone) {
     co_await answer_for_the_gone(std::move(key), whole);
+  }
+}
+
+void Tenure::return_mail(std::vector<Mail> mails) {
+  for (Mail& mail : mails) {
+    if (mail.consumed.starts_with(keys_.inbox()) && !is_over()) {
+      {
+        const std::lock_guard lock(mutex_);
+        taken_.erase(mail.consumed);
+      }
+      world_->tasks.run(take_again(shared_from_this(), std::move(mail.consumed)));
+    }
+  }
+}
+
+Task<void> Tenure::take_again(std::shared_ptr<Tenure> tenure, std::string key) {
+  const std::optional<Entry> row = co_await tenure->world_->store.get(key, Read::kApplied);
+  if (row) {
+    co_await tenure->take_message(std::move(key),
+                                  read_row<record::RunMessage>(*row, "the message to a run"));
   }
 }
 

@@ -65,12 +65,16 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   };
   /// The run, rebuilt from its journal if it is not in memory.
   [[nodiscard]] Task<Found> find(std::string uid);
+  /// Null: it is not in memory.
+  [[nodiscard]] std::shared_ptr<LiveRun> find_live(const std::string& uid) const;
   /// Into its mailbox, if it goes on here.
   [[nodiscard]] Task<Whereabouts> deliver(std::string uid, Mail mail);
   /// A message from the inbox, which is taken once, however often it is seen.
   [[nodiscard]] Task<void> take_message(std::string key, record::RunMessage message);
   /// Before the inbox is read: what was erased by now will not be seen again.
   void begin_reading_inbox();
+  /// What a run has not read that has ended, or has left: it is taken anew.
+  void return_mail(std::vector<Mail> mails);
   /// The row of a message was erased.
   void message_done(std::string key);
 
@@ -92,6 +96,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<void> park(std::string uid, std::string reason);
   [[nodiscard]] Task<void> unpark(std::string uid);
   [[nodiscard]] Task<void> fire(std::string key);
+  [[nodiscard]] static Task<void> take_again(std::shared_ptr<Tenure> tenure, std::string key);
   [[nodiscard]] Task<void> answer_for_the_gone(std::string key, record::RunMessage message);
   [[nodiscard]] Task<void> start_instead(std::string key, record::RunMessage message);
 

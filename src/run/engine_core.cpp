@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include <holdfast/all_any.hpp>
+#include <holdfast/capabilities.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
+
+#include "run_keys.hpp"
+#include "run_rows.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+constexpr std::size_t kRowsRead = 1'000;
+/// How long a lost wake-up may go unnoticed.
+constexpr Duration kSweepInterval = std::chrono::minutes(1);
+constexpr Duration kBusyPause = std::chrono::milliseconds(100);
+
+Task<void> until_changed(Watch& watch) { co_await watch.changed(); }
+Task<void> until_rung(Bell& bell, std::uint64_t heard) { co_await bell.rung_since(heard); }
+Task<void> for_a_while(Duration time) { co_await this_task::sleep_for(time); }
+
+/// Until `due`, at most for a sweep's interval.
+Duration time_until(std::optional<StoreTime> due, StoreTime now) {
+  const Duration time = due ? *due - now : kSweepInterval;
+  return std::clamp(time, Duration::zero(), kSweepInterval);
+}
+
+void warn_on_standard_error(const std::string& text) {
+  std::fprintf(stderr, "holdfast: %s\n", text.c_str());
+}
+
+Executor& needed(Executor* executor) {
+  if (executor == nullptr) {
+    throw InvalidArgument("an Engine needs an executor: set EngineOptions::executor");
+  }
+  return *executor;
+}
+
+}  // namespace
+
+EngineCore::EngineCore(Session& session, const EngineOptions& options)
+    : world_(std::make_shared<RunWorld>(
+          session, needed(options.executor),
+          options.steps == nullptr ? needed(options.executor) : *options.steps, options.seed)),
+      idle_time_(options.idle_time),
+      watchdog_time_(options.watchdog_time),
+      ownership_(world_, std::string(options.queue)),
+      loops_(needed(options.executor)) {
+  require_capabilities(session.store(), {.atomic = true, .notifies = true}, "Engine");
+  if (options.queue.empty()) {
+    throw InvalidArgument("EngineOptions::queue is empty: leave it at \"default\", or name one");
+  }
+  if (options.idle_time < Duration::zero() || options.watchdog_time < Duration::zero()) {
+    throw InvalidArgument("EngineOptions: a time is below zero");
+  }
+  world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
+  world_->code_of = [this](const std::string& type) {
+    const auto found = codes_.find(type);
+    return found == codes_.end() ? nullptr : found->second.get();
+  };
+  world_->tenure_of = [this](const RunPlace& place) { return tenure_of(place); };
+}
+
+void EngineCore::add(const std::string& name, std::shared_ptr<const WorkflowCode> code) {
+  if (!codes_.emplace(name, std::move(code)).second) {
+    throw InvalidArgument("two workflows are called '" + name + "'");
+  }
+}
+
+std::shared_ptr<Tenure> EngineCore::tenure_of(const RunPlace& place) const {
+  return place.queue == queue() ? ownership_.tenure_of(place.partition) : nullptr;
+}
+
+std::size_t EngineCore::live_runs() const {
+  std::size_t count = 0;
+  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+    count += tenure->live_count();
+  }
+  return count;
+}
+
+// --- Begin and end -------------------------------------------------------------------------------
+
+Task<void> EngineCore::begin() {
+  co_await recover_all();
+  if (watchdog_time_ > Duration::zero()) {
+    world_->watchdog.begin(watchdog_time_, world_->warn);
+  }
+  loops_.run(insist(shared_from_this(), keep_share));
+  loops_.run(insist(shared_from_this(), keep_agenda));
+  loops_.run(insist(shared_from_this(), keep_inbox));
+  if (idle_time_ > Duration::zero()) {
+    loops_.run(insist(shared_from_this(), keep_memory_small));
+  }
+}
+
+Task<void> EngineCore::recover_all() {
+  co_await ownership_.join();
+  co_await take_share();
+}
+
+Task<void> EngineCore::take_share() {
+  Ownership::Balanced balanced = co_await ownership_.balance();
+  look_again_ = balanced.look_again;
+  for (const std::shared_ptr<Tenure>& tenure : balanced.taken) {
+    co_await tenure->recover();
+    co_await read_inbox(tenure->keys().inbox());
+  }
+  world_->agenda.ring();
+}
+
+Task<void> EngineCore::sweep() {
+  co_await take_share();
+  co_await read_inbox(inboxes_of(queue()));
+  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+    co_await tenure->fire_due();
+  }
+}
+
+Task<void> EngineCore::stop(Duration grace) {
+  stopping_ = true;
+  loops_.close();
+  static_cast<void>(co_await any(until_quiet(), for_a_while(grace)));
+  co_await ownership_.hand_over();
+  co_await ownership_.leave();
+  close();
+}
+
+Task<void> EngineCore::until_quiet() {
+  for (;;) {
+    const std::uint64_t heard = world_->rests.count();
+    bool quiet = true;
+    for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+      for (const std::shared_ptr<LiveRun>& run : tenure->live()) {
+        quiet = quiet && run->is_quiet();
+      }
+    }
+    if (quiet) {
+      co_return;
+    }
+    co_await world_->rests.rung_since(heard);
+  }
+}
+
+void EngineCore::close() {
+  stopping_ = true;
+  loops_.close();
+  world_->watchdog.end();
+  world_->tasks.close();
+  world_->step_tasks.close();
+}
+
+// --- Loops ---------------------------------------------------------------------------------------
+
+Task<void> EngineCore::insist(std::shared_ptr<EngineCore> core,
+                              Task<void> (*loop)(std::shared_ptr<EngineCore>)) {
+  for (;;) {
+    std::string failure;
+    try {
+      co_await loop(core);
+    } catch (const Cancelled&) {
+      co_return;
+    } catch (const Error& error) {
+      failure = error.what();
+      if (error.remedy() == Remedy::kGiveUp) {
+        core->world_->warn("the engine of queue '" + core->queue() + "' stands still: " + failure);
+        co_return;
+      }
+    }
+    co_await this_task::sleep_for(kBusyPause);
+  }
+}
+
+Task<void> EngineCore::keep_share(std::shared_ptr<EngineCore> core) {
+  RunWorld& world = *core->world_;
+  Watch owners = world.store.watch(owners_of(core->queue()));
+  Watch engines = world.store.watch(engines_of(core->queue()));
+  for (;;) {
+    const std::uint64_t heard = world.losses.count();
+    co_await core->take_share();
+    const StoreTime now = co_await world.store.time();
+    static_cast<void>(co_await any(until_changed(owners), until_changed(engines),
+                                   until_rung(world.losses, heard),
+                                   for_a_while(time_until(core->look_again_, now))));
+  }
+}
+
+Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
+  RunWorld& world = *core->world_;
+  for (;;) {
+    const std::uint64_t heard = world.agenda.count();
+    std::optional<StoreTime> next;
+    for (const std::shared_ptr<Tenure>& tenure : core->ownership_.tenures()) {
+      co_await tenure->fire_due();
+      const std::optional<StoreTime> due = tenure->next_due();
+      if (due && (!next || *due < *next)) {
+        next = due;
+      }
+    }
+    if (!next) {
+      co_await world.agenda.rung_since(heard);
+      continue;
+    }
+    const StoreTime now = co_await world.store.time();
+    const Duration time = std::max(*next - now, Duration::zero());
+    static_cast<void>(co_await any(until_rung(world.agenda, heard), for_a_while(time)));
+  }
+}
+
+Task<void> EngineCore::read_inbox(std::string prefix) {
+  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+    tenure->begin_reading_inbox();
+  }
+  const std::string queue_prefix = inboxes_of(queue());
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead, .read = Read::kApplied};
+    const Page page = co_await world_->store.scan(prefix, next);
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      const auto tenure = ownership_.tenure_of(partition_in(entry.key, queue_prefix));
+      if (tenure != nullptr) {
+        co_await tenure->take_message(entry.key,
+                                      read_row<record::RunMessage>(entry, "the message to a run"));
+      }
+    }
+    more = page.more;
+  }
+}
+
+Task<void> EngineCore::keep_inbox(std::shared_ptr<EngineCore> core) {
+  Watch watch = core->world_->store.watch(inboxes_of(core->queue()));
+  for (;;) {
+    co_await core->read_inbox(inboxes_of(core->queue()));
+    static_cast<void>(co_await any(until_changed(watch), for_a_while(kSweepInterval)));
+  }
+}
+
+Task<void> EngineCore::keep_memory_small(std::shared_ptr<EngineCore> core) {
+  RunWorld& world = *core->world_;
+  for (;;) {
+    const std::uint64_t heard = world.rests.count();
+    if (core->live_runs() == 0) {
+      co_await world.rests.rung_since(heard);
+      continue;
+    }
+    co_await this_task::sleep_for(core->idle_time_);
+    const TimePoint since = world.store.clock().now() - core->idle_time_;
+    for (const std::shared_ptr<Tenure>& tenure : core->ownership_.tenures()) {
+      tenure->evict(since);
+    }
+  }
+}
+
+}  // namespace holdfast::detail

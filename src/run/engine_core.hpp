@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <holdfast/engine.hpp>
+
+#include "ownership.hpp"
+#include "run_directory.hpp"
+#include "run_world.hpp"
+
+namespace holdfast::detail {
+
+/// `StartOptions`, checked and kept.
+struct StartTerms {
+  /// Throws `InvalidArgument`.
+  StartTerms(const StartOptions& options, const std::string& own_queue);
+
+  std::string id;
+  OnConflict on_conflict;
+  std::string start_key;
+  std::string queue;
+  Duration delay;
+  Duration timeout;
+  Duration chain_timeout;
+  std::map<std::string, std::string> attributes;
+};
+
+/// What an `Engine` is made of: the partitions that it drives, and the loops that bring them their
+/// timers and messages.
+class EngineCore : public std::enable_shared_from_this<EngineCore> {
+ public:
+  EngineCore(Session& session, const EngineOptions& options);
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+
+  void add(const std::string& name, std::shared_ptr<const WorkflowCode> code);
+  [[nodiscard]] Task<void> begin();
+  [[nodiscard]] Task<void> stop(Duration grace);
+  /// Without waiting for anything.
+  void close();
+
+  [[nodiscard]] Task<void> recover_all();
+  [[nodiscard]] Task<void> sweep();
+  [[nodiscard]] Task<RunInfo> resume(std::string id);
+
+  [[nodiscard]] Task<std::string> start(std::string type, boost::json::value input,
+                                        StartTerms terms, std::optional<record::RunEvent> signal);
+  [[nodiscard]] Task<boost::json::value> result(std::string id);
+  /// Into the inbox of a run that goes on. Throws `NoSuchRun`.
+  [[nodiscard]] Task<void> send(std::string id, record::RunMessage message);
+  [[nodiscard]] Task<boost::json::value> ask(std::string id, record::RunEvent question,
+                                             bool changes);
+  [[nodiscard]] Task<void> reset(std::string id, std::uint64_t rows, std::string reason);
+
+  [[nodiscard]] const std::string& queue() const noexcept { return ownership_.queue(); }
+  [[nodiscard]] Store& store() const noexcept { return world_->store; }
+  [[nodiscard]] std::string next_uid(StoreTime now) { return world_->next_uid(now); }
+  [[nodiscard]] std::size_t live_runs() const;
+  [[nodiscard]] std::size_t partitions() const { return ownership_.tenures().size(); }
+
+ private:
+  [[nodiscard]] std::shared_ptr<Tenure> tenure_of(const RunPlace& place) const;
+
+  // engine_start.cpp
+  struct Started {
+    std::string id;
+    bool done = false;
+  };
+  [[nodiscard]] Task<Started> try_start(record::RunHead head, StartTerms terms);
+  [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing, StartTerms terms,
+                                                                 record::RunHead head);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start_anywhere(RunPlace place,
+                                                                  std::shared_ptr<Tenure> here,
+                                                                  record::RunHead head,
+                                                                  Batch extra);
+  [[nodiscard]] Task<RunRow> find_open(std::string id);
+  [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
+  [[nodiscard]] Task<boost::json::value> ask_here(std::shared_ptr<Tenure> tenure, std::string uid,
+                                                  record::RunEvent question, bool changes);
+  [[nodiscard]] Task<boost::json::value> ask_elsewhere(RunRow run, record::RunEvent question,
+                                                       bool changes);
+
+  // The loops.
+  [[nodiscard]] Task<void> take_share();
+  [[nodiscard]] Task<void> read_inbox(std::string prefix);
+  [[nodiscard]] static Task<void> keep_share(std::shared_ptr<EngineCore> core);
+  [[nodiscard]] static Task<void> keep_agenda(std::shared_ptr<EngineCore> core);
+  [[nodiscard]] static Task<void> keep_inbox(std::shared_ptr<EngineCore> core);
+  [[nodiscard]] static Task<void> keep_memory_small(std::shared_ptr<EngineCore> core);
+  /// Until it is stopped; a store that is busy is tried again.
+  [[nodiscard]] static Task<void> insist(std::shared_ptr<EngineCore> core,
+                                         Task<void> (*loop)(std::shared_ptr<EngineCore>));
+  [[nodiscard]] Task<void> until_quiet();
+
+  const std::shared_ptr<RunWorld> world_;
+  const Duration idle_time_;
+  const Duration watchdog_time_;
+  std::map<std::string, std::shared_ptr<const WorkflowCode>> codes_;
+  Ownership ownership_;
+  BackgroundTasks loops_;
+  std::atomic<bool> stopping_ = false;
+  std::optional<StoreTime> look_again_;
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+// How runs are started and reached, from the process that drives them and from all others.
+#include <algorithm>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "engine_core.hpp"
+#include "run_failure.hpp"
+#include "run_keys.hpp"
+#include "run_payload.hpp"
+#include "run_rows.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+constexpr std::size_t kNameBytesMax = 255;
+
+void check_time(Duration time, const char* what) {
+  if (time < Duration::zero()) {
+    throw InvalidArgument(std::string("StartOptions::") + what + " is " +
+                          std::to_string(time.count()) + " ns: a time is not below zero");
+  }
+}
+
+void check_length(std::string_view text, const char* what) {
+  if (text.size() > kNameBytesMax) {
+    throw InvalidArgument(std::string(what) + " has " + std::to_string(text.size()) +
+                          " bytes: at most " + std::to_string(kNameBytesMax));
+  }
+}
+
+record::RunMessage message_of(record::RunMessage::Kind kind, record::RunEvent event) {
+  record::RunMessage message;
+  message.set_format(kRunFormat);
+  message.set_kind(kind);
+  *message.mutable_event() = std::move(event);
+  return message;
+}
+
+[[noreturn]] void throw_failure(const record::RunFailure& failure) {
+  switch (static_cast<ErrorCode>(failure.code())) {
+    case ErrorCode::kNoSuchHandler:
+      throw NoSuchHandler(failure.message());
+    case ErrorCode::kUpdateRefused:
+      throw UpdateRefused(failure.message());
+    case ErrorCode::kBadPayload:
+      throw BadPayload(failure.message());
+    case ErrorCode::kNoSuchRun:
+      throw NoSuchRun(failure.message());
+    default:
+      std::rethrow_exception(exception_of(failure));
+  }
+}
+
+}  // namespace
+
+StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue)
+    : id(options.id),
+      on_conflict(options.on_conflict),
+      start_key(options.idempotency_key),
+      queue(options.queue.empty() ? own_queue : std::string(options.queue)),
+      delay(options.delay),
+      timeout(options.timeout),
+      chain_timeout(options.chain_timeout) {
+  check_time(delay, "delay");
+  check_time(timeout, "timeout");
+  check_time(chain_timeout, "chain_timeout");
+  check_length(id, "StartOptions::id");
+  check_length(start_key, "StartOptions::idempotency_key");
+  check_length(queue, "StartOptions::queue");
+  if (place_in_id(id)) {
+    throw InvalidArgument("StartOptions::id is '" + id +
+                          "', which looks like an id that is made here: choose another one");
+  }
+  for (const RunAttribute& attribute : options.attributes) {
+    check_length(attribute.name, "the name of an attribute");
+    attributes.emplace(attribute.name, attribute.value);
+  }
+}
+
+// --- Starts --------------------------------------------------------------------------------------
+
+Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
+                                    std::optional<record::RunEvent> signal) {
+  if (type.empty()) {
+    throw InvalidArgument("the type of a workflow is empty");
+  }
+  record::RunHead head;
+  head.set_format(kRunFormat);
+  head.set_type(std::move(type));
+  head.set_id(terms.id);
+  head.set_input(payload_text(input, "input"));
+  head.set_start_key(terms.start_key);
+  head.set_timeout_ns(terms.timeout.count());
+  for (const auto& [name, value] : terms.attributes) {
+    (*head.mutable_attributes())[name] = value;
+  }
+  if (signal) {
+    *head.add_signals() = *std::move(signal);
+  }
+  for (;;) {
+    Started started = co_await try_start(head, terms);
+    if (started.done) {
+      co_return std::move(started.id);
+    }
+  }
+}
+
+/// Not done: something has changed under it.
+Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, StartTerms terms) {
+  Store& store = world_->store;
+  const StoreTime now = co_await store.time();
+  head.set_started_at_ns(ns_of(now));
+  if (terms.delay > Duration::zero()) {
+    head.set_starts_at_ns(ns_of(now + terms.delay));
+  }
+  if (terms.chain_timeout > Duration::zero()) {
+    head.set_chain_deadline_ns(ns_of(now + terms.delay + terms.chain_timeout));
+  }
+  head.set_deadline_ns(deadline_of(head));
+  Batch extra;
+  if (!terms.start_key.empty()) {
+    const std::string key = start_key_key(terms.start_key);
+    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
+    if (row) {
+      const RunPlace place = place_of(read_row<record::RunName>(*row, "the start").place());
+      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
+      if (run) {
+        co_await store.until_durable(row->version);
+        co_return Started{id_of(run->head, run->place), true};
+      }
+      extra.require_version(key, row->version);
+    } else {
+      extra.require_absent(key);
+    }
+  }
+  if (!terms.id.empty()) {
+    const std::string key = run_id_key(terms.id);
+    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
+    if (row) {
+      const RunPlace place = place_of(read_row<record::RunName>(*row, "the name").place());
+      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
+      if (run && !has_ended(run->head)) {
+        const std::optional<std::string> settled = co_await settle_conflict(*run, terms, head);
+        co_return Started{settled.value_or(""), settled.has_value()};
+      }
+      extra.require_version(key, row->version);
+    } else {
+      extra.require_absent(key);
+    }
+  }
+  const bool is_known = world_->code_of(head.type()) != nullptr;
+  std::shared_ptr<Tenure> here;
+  if (is_known && terms.queue == queue() && !stopping_) {
+    here = ownership_.next_tenure();
+  }
+  RunPlace place{terms.queue, 0, world_->next_uid(now)};
+  place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
+  record::RunName name;
+  name.set_format(kRunFormat);
+  *name.mutable_place() = record_of(place);
+  if (!terms.id.empty()) {
+    extra.put(run_id_key(terms.id), name.SerializeAsString());
+  }
+  if (!terms.start_key.empty()) {
+    extra.put(start_key_key(terms.start_key), name.SerializeAsString());
+  }
+  Started started{id_of(head, place), false};
+  const std::optional<CommitOutcome> outcome =
+      co_await start_anywhere(place, std::move(here), std::move(head), std::move(extra));
+  if (outcome && outcome->committed() != nullptr) {
+    co_await store.until_durable(outcome->committed()->version);
+    started.done = true;
+  }
+  co_return started;
+}
+
+/// Here, with its first activation; or for whoever drives the partition.
+Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(RunPlace place,
+                                                              std::shared_ptr<Tenure> here,
+                                                              record::RunHead head, Batch extra) {
+  std::optional<CommitOutcome> outcome;
+  if (here != nullptr) {
+    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra));
+    co_return outcome;
+  }
+  const PartitionKeys there(place.queue, place.partition);
+  record::RunMessage message = message_of(record::RunMessage::WAKE, {});
+  message.set_uid(place.uid);
+  const StoreTime now = co_await world_->store.time();
+  std::string key = there.message(world_->next_uid(now));
+  extra.put(there.run(place.uid), head.SerializeAsString());
+  extra.put(key, message.SerializeAsString());
+  outcome = co_await world_->store.apply(std::move(extra));
+  const auto tenure = tenure_of(place);
+  if (outcome->committed() != nullptr && tenure != nullptr) {
+    co_await tenure->take_message(std::move(key), std::move(message));
+  }
+  co_return outcome;
+}
+
+/// A run of the id goes on. Its id, if that is the answer; nothing: look again.
+Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing, StartTerms terms,
+                                                             record::RunHead head) {
+  std::optional<std::string> id;
+  if (head.signals_size() > 0) {
+    record::RunMessage message = message_of(record::RunMessage::EVENT, head.signals(0));
+    *message.mutable_start() = std::move(head);
+    const bool is_sent = co_await try_send(std::move(existing), std::move(message));
+    if (is_sent) {
+      id = terms.id;
+    }
+    co_return id;
+  }
+  switch (terms.on_conflict) {
+    case OnConflict::kUseExisting:
+      id = terms.id;
+      break;
+    case OnConflict::kTerminateExisting: {
+      record::RunEvent event;
+      event.set_payload("another run of its id was started instead");
+      const std::string key =
+          PartitionKeys(existing.place.queue, existing.place.partition).run(existing.place.uid);
+      Watch watch = world_->store.watch(key);
+      const bool is_sent = co_await try_send(
+          existing, message_of(record::RunMessage::TERMINATE, std::move(event)));
+      if (is_sent) {
+        for (bool ended = false; !ended;) {
+          const std::optional<RunRow> now =
+              co_await read_run(world_->store, existing.place, Read::kApplied);
+          ended = !now || has_ended(now->head);
+          if (!ended) {
+            co_await watch.changed();
+          }
+        }
+      }
+      break;
+    }
+    case OnConflict::kFail:
+      throw RunExists("a run '" + terms.id + "' (" + existing.head.type() +
+                      ") goes on already: use it, end it, or choose another id");
+  }
+  co_return id;
+}
+
+// --- Messages ------------------------------------------------------------------------------------
+
+Task<RunRow> EngineCore::find_open(std::string id) {
+  std::optional<RunRow> run = co_await find_run(world_->store, id, Read::kApplied);
+  if (!run) {
+    throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
+  }
+  if (has_ended(run->head)) {
+    throw NoSuchRun("run '" + id + "' (" + run->head.type() + ") has ended");
+  }
+  co_return *std::move(run);
+}
+
+/// On condition that the run goes on. False: it has changed.
+Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
+  const PartitionKeys there(run.place.queue, run.place.partition);
+  const StoreTime now = co_await world_->store.time();
+  std::string key = there.message(world_->next_uid(now));
+  message.set_uid(run.place.uid);
+  Batch batch;
+  batch.require_version(there.run(run.place.uid), run.version);
+  batch.put(key, message.SerializeAsString());
+  const CommitOutcome outcome = co_await world_->store.apply(std::move(batch));
+  if (outcome.committed() == nullptr) {
+    co_return false;
+  }
+  if (const auto tenure = tenure_of(run.place)) {
+    co_await tenure->take_message(std::move(key), std::move(message));
+  }
+  co_await world_->store.until_durable(outcome.committed()->version);
+  co_return true;
+}
+
+Task<void> EngineCore::send(std::string id, record::RunMessage message) {
+  message.set_format(kRunFormat);
+  for (bool sent = false; !sent;) {
+    RunRow run = co_await find_open(id);
+    sent = co_await try_send(std::move(run), message);
+  }
+}
+
+Task<boost::json::value> EngineCore::ask(std::string id, record::RunEvent question, bool changes) {
+  if (question.request().empty()) {
+    const StoreTime now = co_await world_->store.time();
+    question.set_request(world_->next_uid(now));
+  }
+  RunRow run = co_await find_open(std::move(id));
+  boost::json::value answer;
+  if (const auto tenure = tenure_of(run.place)) {
+    answer = co_await ask_here(tenure, run.place.uid, std::move(question), changes);
+  } else {
+    answer = co_await ask_elsewhere(std::move(run), std::move(question), changes);
+  }
+  co_return answer;
+}
+
+Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, std::string uid,
+                                              record::RunEvent question, bool changes) {
+  auto answer = std::make_shared<LocalAnswer>();
+  Mail mail;
+  mail.kind = changes ? Mail::Kind::kEvent : Mail::Kind::kQuery;
+  mail.event = std::move(question);
+  mail.answer = answer;
+  const Tenure::Whereabouts where = co_await tenure->deliver(uid, std::move(mail));
+  if (where == Tenure::Whereabouts::kGone) {
+    throw NoSuchRun("run '" + uid + "' has ended");
+  }
+  if (where == Tenure::Whereabouts::kParked) {
+    throw StoreBusy("run '" + uid + "' stands still, and answers nothing: Engine::describe says why");
+  }
+  const std::uint64_t heard = answer->given.count();
+  if (!answer->is_given) {
+    co_await answer->given.rung_since(heard);
+  }
+  if (answer->error) {
+    std::rethrow_exception(answer->error);
+  }
+  co_return std::move(answer->value);
+}
+
+Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent question,
+                                                   bool changes) {
+  const StoreTime now = co_await world_->store.time();
+  const std::string key = reply_key(world_->next_uid(now));
+  Watch watch = world_->store.watch(key);
+  record::RunMessage message = message_of(
+      changes ? record::RunMessage::EVENT : record::RunMessage::QUERY, std::move(question));
+  message.set_reply_key(key);
+  co_await send(id_of(run.head, run.place), std::move(message));
+  std::optional<Entry> row;
+  while (!row) {
+    co_await watch.changed();
+    row = co_await world_->store.get(key);
+  }
+  Batch batch;
+  batch.erase(key);
+  static_cast<void>(co_await world_->store.apply(std::move(batch)));
+  const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
+  if (reply.has_failure()) {
+    throw_failure(reply.failure());
+  }
+  co_return parse_payload(reply.payload());
+}
+
+// --- Results -------------------------------------------------------------------------------------
+
+Task<boost::json::value> EngineCore::result(std::string id) {
+  for (;;) {
+    // Made before the look, so that no change is missed.
+    std::optional<Watch> watch;
+    std::optional<RunRow> run;
+    std::shared_ptr<LiveRun> here;
+    if (const auto place = place_in_id(id)) {
+      if (const auto tenure = tenure_of(*place)) {
+        here = tenure->find_live(place->uid);
+      }
+    }
+    if (here != nullptr) {
+      const std::uint64_t heard = here->ended().count();
+      std::optional<LiveRun::End> end = here->end();
+      if (!end) {
+        co_await here->ended().rung_since(heard);
+        end = here->end();
+      }
+      if (end) {
+        co_await world_->store.until_durable(end->version);
+        run.emplace(RunRow{*place_in_id(id), std::move(end->head), end->version});
+      }
+    }
+    if (!run) {
+      run = co_await find_run(world_->store, id);
+      if (run && !has_ended(run->head)) {
+        watch.emplace(world_->store.watch(
+            PartitionKeys(run->place.queue, run->place.partition).run(run->place.uid)));
+        run = co_await find_run(world_->store, id);
+      }
+    }
+    if (!run) {
+      throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
+    }
+    if (run->head.state() == record::RunHead::COMPLETED) {
+      co_return parse_payload(run->head.result());
+    }
+    if (!has_ended(run->head)) {
+      if (watch) {
+        co_await watch->changed();
+      }
+    } else if (run->head.state() != record::RunHead::CONTINUED) {
+      throw RunFailed(ending_text(info_of(run->head, run->place)));
+    }
+  }
+}
+
+Task<RunInfo> EngineCore::resume(std::string id) {
+  std::optional<RunRow> run = co_await find_run(world_->store, id, Read::kApplied);
+  if (!run) {
+    throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
+  }
+  if (const auto tenure = tenure_of(run->place)) {
+    static_cast<void>(co_await tenure->find(run->place.uid));
+  }
+  RunInfo info = co_await describe_run(world_->store, *std::move(run));
+  co_return info;
+}
+
+// --- Resets --------------------------------------------------------------------------------------
+
+namespace {
+
+/// A child that is under way at this point of the journal, if there is one.
+std::optional<std::string> open_child(const std::vector<record::Activation>& rows) {
+  std::map<std::uint64_t, std::string> open;
+  std::uint64_t number = 0;
+  for (const record::Activation& row : rows) {
+    for (const record::RunEvent& event : row.events()) {
+      if (event.kind() == record::RunEvent::CHILD_ENDED) {
+        open.erase(event.operation());
+      }
+    }
+    for (const record::RunOperation& operation : row.operations()) {
+      if (operation.kind() == record::RunOperation::CHILD) {
+        open.emplace(number, operation.name());
+      }
+      ++number;
+    }
+  }
+  std::optional<std::string> child;
+  if (!open.empty()) {
+    child = open.begin()->second;
+  }
+  return child;
+}
+
+}  // namespace
+
+Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string reason) {
+  std::optional<RunRow> run = co_await find_run(world_->store, id);
+  if (!run) {
+    throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
+  }
+  std::vector<record::Activation> journal = co_await read_journal(world_->store, *run);
+  if (rows == 0 || rows > journal.size()) {
+    throw InvalidArgument("the journal of run '" + id + "' has " + std::to_string(journal.size()) +
+                          " rows, so it cannot be reset to " + std::to_string(rows));
+  }
+  journal.resize(rows);
+  if (const auto child = open_child(journal)) {
+    throw InvalidArgument("run '" + id + "' cannot be reset to " + std::to_string(rows) +
+                          " rows: a child ('" + *child + "') was under way there");
+  }
+  const PartitionKeys keys(run->place.queue, run->place.partition);
+  while (!has_ended(run->head)) {
+    Watch watch = world_->store.watch(keys.run(run->place.uid));
+    record::RunEvent event;
+    event.set_payload(reason);
+    const bool is_sent =
+        co_await try_send(*run, message_of(record::RunMessage::TERMINATE, std::move(event)));
+    if (is_sent) {
+      co_await watch.changed();
+    }
+    run = co_await read_run(world_->store, run->place);
+    if (!run) {
+      throw NoSuchRun("run '" + id + "' was purged");
+    }
+  }
+  const StoreTime now = co_await world_->store.time();
+  const RunPlace place = keys.place_of(world_->next_uid(now));
+  record::RunHead head = run->head;
+  head.set_state(record::RunHead::RUNNING);
+  head.set_id(id_of(run->head, run->place));
+  head.clear_ended_at_ns();
+  head.clear_result();
+  head.clear_failure();
+  head.clear_first();
+  head.clear_last();
+  head.clear_rows();
+  head.clear_continued_as();
+  head.set_started_at_ns(ns_of(now));
+  head.set_deadline_ns(deadline_of(head));
+  record::RunName name;
+  name.set_format(kRunFormat);
+  *name.mutable_place() = record_of(place);
+  record::RunMessage message = message_of(record::RunMessage::WAKE, {});
+  message.set_uid(place.uid);
+  record::RunHead old = run->head;
+  old.set_state(record::RunHead::CONTINUED);
+  old.set_continued_as(place.uid);
+  Batch batch;
+  batch.require_version(keys.run(run->place.uid), run->version);
+  batch.put(keys.run(run->place.uid), old.SerializeAsString());
+  batch.put(keys.run(place.uid), head.SerializeAsString());
+  batch.put(run_id_key(head.id()), name.SerializeAsString());
+  batch.put(keys.message(world_->next_uid(now)), message.SerializeAsString());
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    batch.put(keys.journal_row(place.uid, row), journal[row].SerializeAsString());
+  }
+  const CommitOutcome outcome = co_await world_->store.commit(std::move(batch));
+  if (outcome.committed() == nullptr) {
+    throw StoreBusy("run '" + id + "' was changed by somebody else: try again");
+  }
+}
+
+}  // namespace holdfast::detail

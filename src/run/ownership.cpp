@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ownership.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "gate/session_rules.hpp"
+#include "run_rows.hpp"
+#include "stable_hash.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// How soon one that has too many looks again for one with nothing in hand.
+constexpr Duration kBusyInterval = std::chrono::seconds(1);
+
+bool is_quiet(const Tenure& tenure) {
+  const auto live = tenure.live();
+  return std::all_of(live.begin(), live.end(), [](const auto& run) { return run->is_quiet(); });
+}
+
+}  // namespace
+
+Ownership::Ownership(std::shared_ptr<RunWorld> world, std::string queue)
+    : world_(std::move(world)), queue_(std::move(queue)) {}
+
+std::string Ownership::own_key() const { return engines_of(queue_).append(world_->session.id()); }
+
+Task<void> Ownership::join() {
+  record::RunEngine engine;
+  engine.set_format(kRunFormat);
+  engine.set_session_key(world_->session.key());
+  Batch batch;
+  batch.put(own_key(), engine.SerializeAsString());
+  static_cast<void>(co_await world_->session.commit(std::move(batch)));
+}
+
+Task<void> Ownership::leave() {
+  Batch batch;
+  batch.erase(own_key());
+  static_cast<void>(co_await world_->store.commit(std::move(batch)));
+}
+
+/// Those that are dead are forgotten.
+Task<Ownership::Engines> Ownership::count_engines() {
+  Engines engines;
+  Batch dead;
+  const Page page = co_await world_->store.scan(engines_of(queue_), {.read = Read::kApplied});
+  for (const Entry& entry : page.entries) {
+    const auto engine = read_row<record::RunEngine>(entry, "the engine");
+    const std::optional<Entry> session =
+        co_await world_->store.get(engine.session_key(), Read::kApplied);
+    const StoreTime now = co_await world_->store.time();
+    if (liveness(session, now) != Liveness::kLive) {
+      dead.erase(entry.key);
+      continue;
+    }
+    ++engines.count;
+    if (entry.key != own_key()) {
+      const StoreTime expiry = read_session(*session, now).expires;
+      engines.next_expiry = std::min(engines.next_expiry.value_or(expiry), expiry);
+    }
+  }
+  if (dead.size() > 0) {
+    static_cast<void>(co_await world_->store.apply(std::move(dead)));
+  }
+  co_return engines;
+}
+
+Task<Ownership::Balanced> Ownership::balance() {
+  const Engines engines = co_await count_engines();
+  const std::size_t count = std::max<std::size_t>(engines.count, 1);
+  const std::size_t share = (kPartitionsPerQueue + count - 1) / count;
+  Balanced balanced;
+  balanced.look_again = engines.next_expiry;
+  std::size_t mine = tenures().size();
+  // Not all begin with the same one, so that they meet seldom.
+  const auto first = static_cast<std::uint32_t>(stable_hash(world_->session.id()));
+  for (std::uint32_t i = 0; i < kPartitionsPerQueue && mine < share; ++i) {
+    const std::uint32_t partition = (first + i) % kPartitionsPerQueue;
+    if (tenure_of(partition) != nullptr) {
+      continue;
+    }
+    std::shared_ptr<Tenure> tenure =
+        co_await Tenure::take(world_, PartitionKeys(queue_, partition));
+    if (tenure != nullptr) {
+      ++mine;
+      balanced.taken.push_back(tenure);
+      const std::lock_guard lock(mutex_);
+      tenures_[partition] = std::move(tenure);
+    }
+  }
+  for (const std::shared_ptr<Tenure>& tenure : tenures()) {
+    if (mine > share && is_quiet(*tenure)) {
+      co_await tenure->hand_over();
+      --mine;
+    }
+  }
+  if (mine > share) {
+    const StoreTime now = co_await world_->store.time();
+    balanced.look_again = now + kBusyInterval;
+  }
+  co_return balanced;
+}
+
+Task<void> Ownership::hand_over() {
+  for (const std::shared_ptr<Tenure>& tenure : tenures()) {
+    co_await tenure->hand_over();
+  }
+}
+
+std::shared_ptr<Tenure> Ownership::tenure_of(std::uint32_t partition) const {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Tenure>& tenure = tenures_[partition];
+  return tenure != nullptr && !tenure->is_over() ? tenure : nullptr;
+}
+
+std::vector<std::shared_ptr<Tenure>> Ownership::tenures() const {
+  std::vector<std::shared_ptr<Tenure>> all;
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Tenure>& tenure : tenures_) {
+    if (tenure != nullptr && !tenure->is_over()) {
+      all.push_back(tenure);
+    }
+  }
+  return all;
+}
+
+std::shared_ptr<Tenure> Ownership::next_tenure() {
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t i = 0; i < kPartitionsPerQueue; ++i) {
+    const std::shared_ptr<Tenure>& tenure = tenures_[next_++ % kPartitionsPerQueue];
+    if (tenure != nullptr && !tenure->is_over()) {
+      return tenure;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <holdfast/store.hpp>
+
+#include "run_world.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+/// Which partitions of a queue this process drives. The engines that live share them evenly: one
+/// that has too few takes those of the dead and those that nobody has, one that has too many hands
+/// over what has nothing in hand.
+class Ownership {
+ public:
+  Ownership(std::shared_ptr<RunWorld> world, std::string queue);
+  Ownership(const Ownership&) = delete;
+  Ownership& operator=(const Ownership&) = delete;
+
+  [[nodiscard]] const std::string& queue() const noexcept { return queue_; }
+
+  /// Lets the others know that this one takes part, and that it does not any more.
+  [[nodiscard]] Task<void> join();
+  [[nodiscard]] Task<void> leave();
+
+  struct Balanced {
+    std::vector<std::shared_ptr<Tenure>> taken;
+    /// When it may look different, if nobody says so before.
+    std::optional<StoreTime> look_again{};
+  };
+  [[nodiscard]] Task<Balanced> balance();
+  /// All of them.
+  [[nodiscard]] Task<void> hand_over();
+
+  [[nodiscard]] std::shared_ptr<Tenure> tenure_of(std::uint32_t partition) const;
+  [[nodiscard]] std::vector<std::shared_ptr<Tenure>> tenures() const;
+  /// One after the other.
+  [[nodiscard]] std::shared_ptr<Tenure> next_tenure();
+
+ private:
+  struct Engines {
+    std::size_t count = 0;
+    std::optional<StoreTime> next_expiry{};
+  };
+  [[nodiscard]] Task<Engines> count_engines();
+  [[nodiscard]] std::string own_key() const;
+
+  const std::shared_ptr<RunWorld> world_;
+  const std::string queue_;
+
+  mutable std::mutex mutex_;
+  std::array<std::shared_ptr<Tenure>, kPartitionsPerQueue> tenures_;
+  std::uint32_t next_ = 0;
+};
+
+}  // namespace holdfast::detail

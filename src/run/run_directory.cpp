@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_directory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "run_keys.hpp"
+#include "run_rows.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+constexpr std::size_t kRowsRead = 1'000;
+/// Rows that are erased in one commit.
+constexpr std::size_t kRowsErased = 500;
+
+bool matches(const RunSearch& search, const RunInfo& info) {
+  if (search.attribute) {
+    const auto found = info.attributes.find(search.attribute->first);
+    if (found == info.attributes.end() || found->second != search.attribute->second) {
+      return false;
+    }
+  }
+  return (search.type.empty() || info.type == search.type) &&
+         (!search.state || info.state == *search.state) &&
+         (search.parent_id.empty() || info.parent_id == search.parent_id);
+}
+
+/// Steps that have begun and not ended, by their numbers.
+std::map<std::uint64_t, OpenStep> open_steps_of(const std::vector<record::Activation>& journal) {
+  std::map<std::uint64_t, OpenStep> open;
+  std::uint64_t number = 0;
+  for (const record::Activation& row : journal) {
+    for (const record::RunEvent& event : row.events()) {
+      if (event.kind() == record::RunEvent::STEP_ENDED) {
+        open.erase(event.operation());
+      }
+    }
+    for (const record::RunOperation& operation : row.operations()) {
+      if (operation.kind() == record::RunOperation::STEP) {
+        open[number].name = operation.name();
+      }
+      ++number;
+    }
+  }
+  return open;
+}
+
+}  // namespace
+
+Task<std::optional<RunRow>> read_run(Store& store, RunPlace place, Read read) {
+  const std::string key = PartitionKeys(place.queue, place.partition).run(place.uid);
+  const std::optional<Entry> row = co_await store.get(key, read);
+  std::optional<RunRow> run;
+  if (row) {
+    run.emplace(RunRow{std::move(place), read_run_head(*row), row->version});
+  }
+  co_return run;
+}
+
+Task<std::optional<RunRow>> find_run(Store& store, std::string id, Read read) {
+  std::optional<RunRow> run;
+  if (std::optional<RunPlace> place = place_in_id(id)) {
+    run = co_await read_run(store, *std::move(place), read);
+    if (!run || run->head.state() != record::RunHead::CONTINUED) {
+      co_return run;
+    }
+  }
+  const std::optional<Entry> name = co_await store.get(run_id_key(id), read);
+  if (name) {
+    run = co_await read_run(
+        store, place_of(read_row<record::RunName>(*name, "the name").place()), read);
+  }
+  co_return run;
+}
+
+Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run) {
+  std::vector<record::Activation> rows;
+  if (run.head.has_first()) {
+    rows.push_back(run.head.first());
+  }
+  const std::string prefix =
+      PartitionKeys(run.place.queue, run.place.partition).journal(run.place.uid);
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead};
+    const Page page = co_await store.scan(prefix, next);
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      if (!read_journal_key(entry.key, prefix).is_attempts) {
+        rows.push_back(read_row<record::Activation>(entry, "the journal row"));
+      }
+    }
+    more = page.more;
+  }
+  if (run.head.has_last()) {
+    rows.push_back(run.head.last());
+  }
+  co_return rows;
+}
+
+Task<RunInfo> describe_run(Store& store, RunRow run) {
+  RunInfo info = info_of(run.head, run.place);
+  const PartitionKeys keys(run.place.queue, run.place.partition);
+  const std::optional<Entry> parked = co_await store.get(keys.parked(run.place.uid));
+  if (parked) {
+    info.parked = read_row<record::RunParked>(*parked, "the run").reason();
+  }
+  if (has_ended(run.head)) {
+    co_return info;
+  }
+  const std::vector<record::Activation> journal = co_await read_journal(store, run);
+  for (auto& [number, step] : open_steps_of(journal)) {
+    const std::optional<Entry> row = co_await store.get(keys.attempts(run.place.uid, number));
+    if (row) {
+      const auto attempts = read_row<record::RunAttempts>(*row, "the step");
+      step.attempts_failed = attempts.failed();
+      step.failure = attempts.failure().message();
+      if (attempts.due_ns() != 0) {
+        step.next_at = time_of(attempts.due_ns());
+      }
+    }
+    info.open_steps.push_back(std::move(step));
+  }
+  co_return info;
+}
+
+RunSearch::RunSearch(const RunFilter& filter)
+    : type(filter.type),
+      queue(filter.queue),
+      state(filter.state),
+      parent_id(filter.parent_id),
+      after(filter.after),
+      limit(filter.limit) {
+  if (limit == 0) {
+    throw InvalidArgument("RunFilter::limit is 0: a page has at least one run");
+  }
+  if (filter.attribute) {
+    attribute.emplace(filter.attribute->name, filter.attribute->value);
+  }
+}
+
+Task<RunPage> list_runs(Store& store, RunSearch search) {
+  const std::string prefix =
+      search.queue.empty() ? std::string(kRunPrefix) : runs_of(search.queue);
+  RunPage found;
+  std::string after = search.after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead};
+    const Page page = co_await store.scan(prefix, next);
+    more = page.more;
+    for (const Entry& entry : page.entries) {
+      RunInfo info = info_of(read_run_head(entry), place_in_run_key(entry.key));
+      if (!matches(search, info)) {
+        continue;
+      }
+      if (found.runs.size() == search.limit) {
+        found.next = after;
+        co_return found;
+      }
+      after = entry.key;
+      found.runs.push_back(std::move(info));
+    }
+    if (!page.entries.empty()) {
+      after = page.entries.back().key;
+    }
+  }
+  co_return found;
+}
+
+namespace {
+
+Task<void> purge_run(Store& store, RunRow run) {
+  const PartitionKeys keys(run.place.queue, run.place.partition);
+  const std::string journal = keys.journal(run.place.uid);
+  for (bool more = true; more;) {
+    const Page page =
+        co_await store.scan(journal, {.limit = kRowsErased, .read = Read::kApplied});
+    more = page.more;
+    Batch rows;
+    for (const Entry& entry : page.entries) {
+      rows.erase(entry.key);
+    }
+    if (rows.size() > 0) {
+      static_cast<void>(co_await store.apply(std::move(rows)));
+    }
+  }
+  // The head goes last, so that what is left of a run can be found again.
+  Batch last;
+  last.require_version(keys.run(run.place.uid), run.version).erase(keys.run(run.place.uid));
+  const std::array<std::string, 2> names{run_id_key(id_of(run.head, run.place)),
+                                         start_key_key(run.head.start_key())};
+  for (const std::string& key : names) {
+    const std::optional<Entry> name = co_await store.get(key, Read::kApplied);
+    if (name && place_of(read_row<record::RunName>(*name, "the name").place()) == run.place) {
+      last.require_version(key, name->version).erase(key);
+    }
+  }
+  static_cast<void>(co_await store.apply(std::move(last)));
+}
+
+}  // namespace
+
+Task<std::size_t> purge_runs(Store& store, StoreTime before) {
+  std::size_t count = 0;
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead};
+    const Page page = co_await store.scan(kRunPrefix, next);
+    more = page.more;
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      RunRow run{place_in_run_key(entry.key), read_run_head(entry), entry.version};
+      if (has_ended(run.head) && time_of(run.head.ended_at_ns()) <= before) {
+        co_await purge_run(store, std::move(run));
+        ++count;
+      }
+    }
+  }
+  co_return count;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <holdfast/engine.hpp>
+#include <holdfast/store.hpp>
+
+#include "run_place.hpp"
+
+namespace holdfast::detail {
+
+/// A run as it stands in the store.
+struct RunRow {
+  RunPlace place;
+  record::RunHead head;
+  Version version = 0;
+};
+
+/// The run that has an id, or had it last. Nothing: there is none.
+[[nodiscard]] Task<std::optional<RunRow>> find_run(Store& store, std::string id,
+                                                   Read read = Read::kDurable);
+[[nodiscard]] Task<std::optional<RunRow>> read_run(Store& store, RunPlace place,
+                                                   Read read = Read::kDurable);
+
+/// All rows of its journal, those in its head included.
+[[nodiscard]] Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run);
+
+[[nodiscard]] Task<RunInfo> describe_run(Store& store, RunRow run);
+
+/// `RunFilter`, kept.
+struct RunSearch {
+  explicit RunSearch(const RunFilter& filter);
+
+  std::string type;
+  std::string queue;
+  std::optional<RunState> state;
+  std::string parent_id;
+  std::optional<std::pair<std::string, std::string>> attribute;
+  std::string after;
+  std::size_t limit;
+};
+[[nodiscard]] Task<RunPage> list_runs(Store& store, RunSearch search);
+
+/// Forgets those that ended before; how many.
+[[nodiscard]] Task<std::size_t> purge_runs(Store& store, StoreTime before);
+
+}  // namespace holdfast::detail

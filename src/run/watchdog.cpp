@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watchdog.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace holdfast::detail {
+
+Watchdog::Watched::Watched(Watchdog& watchdog, const RunMachine::Facts& facts)
+    : watchdog_(watchdog), facts_(facts), since_(Clock::now()) {
+  const std::lock_guard lock(watchdog_.mutex_);
+  place_ = watchdog_.running_.insert(watchdog_.running_.end(), this);
+}
+
+Watchdog::Watched::~Watched() {
+  const std::lock_guard lock(watchdog_.mutex_);
+  watchdog_.running_.erase(place_);
+}
+
+void Watchdog::begin(std::chrono::nanoseconds time,
+                     std::function<void(const std::string&)> warn) {
+  warn_ = std::move(warn);
+  thread_.emplace([this, time](const std::stop_token& stop) { watch(stop, time); });
+}
+
+void Watchdog::end() { thread_.reset(); }
+
+void Watchdog::watch(const std::stop_token& stop, std::chrono::nanoseconds time) {
+  std::unique_lock lock(mutex_);
+  while (!ending_.wait_for(lock, stop, time / 2, [&stop] { return stop.stop_requested(); })) {
+    std::vector<std::string> texts;
+    for (Watched* const one : running_) {
+      if (!one->named_ && Watched::Clock::now() - one->since_ >= time) {
+        one->named_ = true;
+        texts.push_back("workflow '" + one->facts_.type + "' (run '" + one->facts_.id +
+                        "') does not come to a wait: it blocks a thread that other runs need. What "
+                        "takes long belongs into a step");
+      }
+    }
+    lock.unlock();
+    for (const std::string& text : texts) {
+      warn_(text);
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace holdfast::detail

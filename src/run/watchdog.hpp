@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "run_machine.hpp"
+
+namespace holdfast::detail {
+
+/// Names workflows whose code does not come to a wait: it blocks, or loops for ever, and holds a
+/// thread that others need. On a thread of its own, by real time, as the others may all be stuck.
+class Watchdog {
+ public:
+  /// Around each activation.
+  class Watched {
+   public:
+    Watched(Watchdog& watchdog, const RunMachine::Facts& facts);
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    ~Watched();
+
+   private:
+    friend class Watchdog;
+    using Clock = std::chrono::steady_clock;
+
+    Watchdog& watchdog_;
+    const RunMachine::Facts& facts_;
+    Clock::time_point since_;
+    bool named_ = false;
+    std::list<Watched*>::iterator place_;
+  };
+
+  /// Warns of those that take longer than `time`.
+  void begin(std::chrono::nanoseconds time, std::function<void(const std::string&)> warn);
+  void end();
+
+ private:
+  void watch(const std::stop_token& stop, std::chrono::nanoseconds time);
+
+  std::mutex mutex_;
+  std::condition_variable_any ending_;
+  std::list<Watched*> running_;
+  std::function<void(const std::string&)> warn_;
+  std::optional<std::jthread> thread_;
+};
+
+}  // namespace holdfast::detail
