@@ -236,7 +236,8 @@ class Engine {
 
   /// What the code of the run answers; it changes nothing. Throws `NoSuchHandler`, `NoSuchRun`.
   template <Payload Out, typename In = std::nullptr_t>
-  [[nodiscard]] Task<Out> query(std::string_view id, std::string_view name, const In& payload = {}) {
+  [[nodiscard]] Task<Out> query(std::string_view id, std::string_view name,
+                                const In& payload = {}) {
     return typed_answer<Out>(
         ask(std::string(id), std::string(name), detail::to_payload(payload), false, {}),
         std::string(name));

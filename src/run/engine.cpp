@@ -65,9 +65,9 @@ Task<std::string> Engine::start_or_send(std::string_view type, boost::json::valu
   if (options.id.empty()) {
     throw InvalidArgument("start_or_signal needs StartOptions::id: which run to signal?");
   }
-  return core_->start(
-      std::string(type), std::move(input), detail::StartTerms(options, core_->queue()),
-      event_of(record::RunEvent::SIGNALLED, std::move(name), payload, {}));
+  return core_->start(std::string(type), std::move(input),
+                      detail::StartTerms(options, core_->queue()),
+                      event_of(record::RunEvent::SIGNALLED, std::move(name), payload, {}));
 }
 
 Task<boost::json::value> Engine::run_result(std::string id) { return core_->result(std::move(id)); }

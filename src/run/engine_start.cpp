@@ -224,8 +224,8 @@ Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing, St
       const std::string key =
           PartitionKeys(existing.place.queue, existing.place.partition).run(existing.place.uid);
       Watch watch = world_->store.watch(key);
-      const bool is_sent = co_await try_send(
-          existing, message_of(record::RunMessage::TERMINATE, std::move(event)));
+      const bool is_sent =
+          co_await try_send(existing, message_of(record::RunMessage::TERMINATE, std::move(event)));
       if (is_sent) {
         for (bool ended = false; !ended;) {
           const std::optional<RunRow> now =
@@ -313,7 +313,8 @@ Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, st
     throw NoSuchRun("run '" + uid + "' has ended");
   }
   if (where == Tenure::Whereabouts::kParked) {
-    throw StoreBusy("run '" + uid + "' stands still, and answers nothing: Engine::describe says why");
+    throw StoreBusy("run '" + uid +
+                    "' stands still, and answers nothing: Engine::describe says why");
   }
   const std::uint64_t heard = answer->given.count();
   if (!answer->is_given) {

@@ -103,8 +103,8 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     for (const BegunChild& child : activated.children) {
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
-      children_.emplace(child.operation, Child{place_of(begun.child()),
-                                               static_cast<ParentClose>(begun.value())});
+      children_.emplace(child.operation,
+                        Child{place_of(begun.child()), static_cast<ParentClose>(begun.value())});
     }
     for (const std::uint64_t operation : activated.given_up) {
       timers_.erase(operation);
@@ -194,8 +194,8 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
       co_return;  // The engine ends.
     } catch (const Error& error) {
       failure = error.what();
-      is_its_own = error.code() == ErrorCode::kNewerFormat ||
-                   error.code() == ErrorCode::kStoreCorrupt;
+      is_its_own =
+          error.code() == ErrorCode::kNewerFormat || error.code() == ErrorCode::kStoreCorrupt;
     }
     if (is_its_own) {
       co_await run->tenure_->stand_still(run, failure);
@@ -473,7 +473,8 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
       }
     }
     if (!durable_first.empty()) {
-      tenure_->world().tasks.run(begin_steps(shared_from_this(), version, std::move(durable_first)));
+      tenure_->world().tasks.run(
+          begin_steps(shared_from_this(), version, std::move(durable_first)));
     }
   }
   std::vector<std::shared_ptr<LocalAnswer>> answers;
@@ -514,8 +515,8 @@ Task<void> LiveRun::answer_when_durable(std::shared_ptr<LiveRun> run, Version ve
   const bool is_durable = co_await run->tenure_->until_durable(version);
   for (const std::shared_ptr<LocalAnswer>& answer : answers) {
     if (!is_durable) {
-      answer->error = std::make_exception_ptr(
-          OutcomeUnknown("the store failed while the update was written: ask the run how it stands"));
+      answer->error = std::make_exception_ptr(OutcomeUnknown(
+          "the store failed while the update was written: ask the run how it stands"));
     }
     answer->give();
   }

@@ -24,7 +24,8 @@ struct SeenCell {
   bool written = false;
 };
 
-void write_cell(Batch& batch, const std::string& key, SeenCell& cell, const std::string& operation) {
+void write_cell(Batch& batch, const std::string& key, SeenCell& cell,
+                const std::string& operation) {
   if (!std::exchange(cell.written, true)) {
     if (cell.row) {
       batch.require_version(key, cell.row->version);

@@ -73,8 +73,8 @@ Task<std::optional<RunRow>> find_run(Store& store, std::string id, Read read) {
   }
   const std::optional<Entry> name = co_await store.get(run_id_key(id), read);
   if (name) {
-    run = co_await read_run(
-        store, place_of(read_row<record::RunName>(*name, "the name").place()), read);
+    run = co_await read_run(store, place_of(read_row<record::RunName>(*name, "the name").place()),
+                            read);
   }
   co_return run;
 }
@@ -146,8 +146,7 @@ RunSearch::RunSearch(const RunFilter& filter)
 }
 
 Task<RunPage> list_runs(Store& store, RunSearch search) {
-  const std::string prefix =
-      search.queue.empty() ? std::string(kRunPrefix) : runs_of(search.queue);
+  const std::string prefix = search.queue.empty() ? std::string(kRunPrefix) : runs_of(search.queue);
   RunPage found;
   std::string after = search.after;
   for (bool more = true; more;) {
@@ -179,8 +178,7 @@ Task<void> purge_run(Store& store, RunRow run) {
   const PartitionKeys keys(run.place.queue, run.place.partition);
   const std::string journal = keys.journal(run.place.uid);
   for (bool more = true; more;) {
-    const Page page =
-        co_await store.scan(journal, {.limit = kRowsErased, .read = Read::kApplied});
+    const Page page = co_await store.scan(journal, {.limit = kRowsErased, .read = Read::kApplied});
     more = page.more;
     Batch rows;
     for (const Entry& entry : page.entries) {

@@ -103,8 +103,7 @@ RunPlace place_in_run_key(std::string_view key) {
   if (!key.starts_with(kRunPrefix) || queue_end == std::string_view::npos) {
     refuse_key(key, "run");
   }
-  const auto queue =
-      text_of_key_part(key.substr(kRunPrefix.size(), queue_end - kRunPrefix.size()));
+  const auto queue = text_of_key_part(key.substr(kRunPrefix.size(), queue_end - kRunPrefix.size()));
   const std::size_t uid_at = queue_end + 1 + kPartitionDigits + 1;
   if (!queue || key.size() <= uid_at) {
     refuse_key(key, "run");
@@ -113,9 +112,7 @@ RunPlace place_in_run_key(std::string_view key) {
 }
 
 std::string run_id_key(std::string_view id) { return "run_id/" + key_part(id); }
-std::string start_key_key(std::string_view start_key) {
-  return "start_key/" + key_part(start_key);
-}
+std::string start_key_key(std::string_view start_key) { return "start_key/" + key_part(start_key); }
 std::string reply_key(std::string_view request) {
   return std::string(kReplyPrefix).append(key_part(request));
 }

@@ -57,8 +57,8 @@ class PartitionKeys {
   std::string inbox_;
 };
 
-/// What the keys of a queue begin with: of its runs, its partitions' owners, its inboxes, and of the engines
-/// that drive its runs.
+/// What the keys of a queue begin with: of its runs, its partitions' owners, its inboxes, and of
+/// the engines that drive its runs.
 [[nodiscard]] std::string runs_of(std::string_view queue);
 [[nodiscard]] std::string owners_of(std::string_view queue);
 [[nodiscard]] std::string inboxes_of(std::string_view queue);

@@ -25,8 +25,9 @@ bool is_hexadecimal(std::string_view text) {
 bool is_uid(std::string_view text) {
   return text.size() >= kUidDigits && is_hexadecimal(text.substr(0, kUidDigits)) &&
          (text.size() == kUidDigits ||
-          (text[kUidDigits] == '.' && text.substr(kUidDigits).find_first_not_of(
-                                          "0123456789abcdef.") == std::string_view::npos));
+          (text[kUidDigits] == '.' &&
+           text.substr(kUidDigits).find_first_not_of("0123456789abcdef.") ==
+               std::string_view::npos));
 }
 
 }  // namespace

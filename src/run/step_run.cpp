@@ -176,8 +176,7 @@ Task<void> StepRun::end_attempt(Step step, Run run, Ended ended) {
     if (!step->late_.empty()) {
       ended.failure = late_failure(step->late_);
     }
-    const bool is_last =
-        options.retry.attempts_max != 0 && attempts >= options.retry.attempts_max;
+    const bool is_last = options.retry.attempts_max != 0 && attempts >= options.retry.attempts_max;
     if (ended.failure && ended.try_again && !is_last && !step->cancelled_ &&
         !step->may_not_go_on_) {
       due = now + pause_before(options.retry, attempts);

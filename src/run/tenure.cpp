@@ -92,7 +92,8 @@ Task<std::shared_ptr<Tenure>> Tenure::take(std::shared_ptr<RunWorld> world, Part
   const CommitOutcome outcome = co_await world->session.commit(std::move(batch));
   std::shared_ptr<Tenure> taken;
   if (outcome.committed() != nullptr) {
-    taken = std::make_shared<Tenure>(std::move(world), std::move(keys), outcome.committed()->version);
+    taken =
+        std::make_shared<Tenure>(std::move(world), std::move(keys), outcome.committed()->version);
   }
   co_return taken;
 }
@@ -268,8 +269,8 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
   }
   const WorkflowCode* const code = world_->code_of(head.type());
   if (code == nullptr) {
-    co_await park(uid, "no process that drives queue '" + keys_.queue() +
-                           "' knows the workflow '" + head.type() + "': Engine::add it");
+    co_await park(uid, "no process that drives queue '" + keys_.queue() + "' knows the workflow '" +
+                           head.type() + "': Engine::add it");
     co_return Found{Whereabouts::kParked, nullptr};
   }
   auto run = std::make_shared<LiveRun>(shared_from_this(), uid, head, row->version, *code);
@@ -413,8 +414,7 @@ Task<void> Tenure::fire_due() {
       after = timers_.begin_reading();
     }
     if (after) {
-      const ScanOptions next{
-          .after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
+      const ScanOptions next{.after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
       const Page page = co_await world_->store.scan(keys_.timers(), next);
       const std::lock_guard lock(mutex_);
       timers_.end_reading(page);

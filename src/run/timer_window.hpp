@@ -42,8 +42,8 @@ class TimerWindow {
 
   const std::string prefix_;
   std::set<std::string> keys_;
-  std::string read_to_;     // The last key that was read.
-  bool complete_ = false;   // There are none behind those that are here.
+  std::string read_to_;    // The last key that was read.
+  bool complete_ = false;  // There are none behind those that are here.
   bool reading_ = false;
 };
 

@@ -17,8 +17,7 @@ Watchdog::Watched::~Watched() {
   watchdog_.running_.erase(place_);
 }
 
-void Watchdog::begin(std::chrono::nanoseconds time,
-                     std::function<void(const std::string&)> warn) {
+void Watchdog::begin(std::chrono::nanoseconds time, std::function<void(const std::string&)> warn) {
   warn_ = std::move(warn);
   thread_.emplace([this, time](const std::stop_token& stop) { watch(stop, time); });
 }
