@@ -73,8 +73,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::string id;
     bool done = false;
   };
-  [[nodiscard]] Task<Started> try_start(record::RunHead head, StartTerms terms);
-  [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing, StartTerms terms,
+  [[nodiscard]] Task<Started> try_start(record::RunHead head, const StartTerms& terms);
+  [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
+                                                                 const StartTerms& terms,
                                                                  record::RunHead head);
   [[nodiscard]] Task<std::optional<CommitOutcome>> start_anywhere(RunPlace place,
                                                                   std::shared_ptr<Tenure> here,

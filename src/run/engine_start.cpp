@@ -109,7 +109,7 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
 }
 
 /// Not done: something has changed under it.
-Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, StartTerms terms) {
+Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, const StartTerms& terms) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   head.set_started_at_ns(ns_of(now));
@@ -202,7 +202,8 @@ Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(RunPlace place,
 }
 
 /// A run of the id goes on. Its id, if that is the answer; nothing: look again.
-Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing, StartTerms terms,
+Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing,
+                                                             const StartTerms& terms,
                                                              record::RunHead head) {
   std::optional<std::string> id;
   if (head.signals_size() > 0) {
@@ -365,14 +366,12 @@ Task<boost::json::value> EngineCore::result(std::string id) {
     }
     if (here != nullptr) {
       const std::uint64_t heard = here->ended().count();
-      std::optional<LiveRun::End> end = here->end();
-      if (!end) {
+      if (!here->end_version()) {
         co_await here->ended().rung_since(heard);
-        end = here->end();
       }
-      if (end) {
-        co_await world_->store.until_durable(end->version);
-        run.emplace(RunRow{*place_in_id(id), std::move(end->head), end->version});
+      if (const std::optional<Version> version = here->end_version()) {
+        co_await world_->store.until_durable(*version);
+        run.emplace(RunRow{*place_in_id(id), here->head(), *version});
       }
     }
     if (!run) {

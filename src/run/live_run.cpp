@@ -145,7 +145,7 @@ void LiveRun::resume() {
     }
   }
   for (const std::shared_ptr<StepRun>& step : open) {
-    step->begin(shared_from_this(), true);
+    step->resume(shared_from_this());
   }
   if (next_row_ == 0 || machine_.has_held()) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
@@ -155,18 +155,26 @@ void LiveRun::resume() {
 // --- The mailbox ---------------------------------------------------------------------------------
 
 bool LiveRun::deliver(Mail mail) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (gone_) {
-      return false;
-    }
-    mail_.push_back(std::move(mail));
-    if (std::exchange(driven_, true)) {
-      return true;
-    }
+  const Taken taken = take(std::move(mail));
+  if (taken == Taken::kAsFirst) {
+    tenure_->world().tasks.run(drive(shared_from_this()));
   }
-  tenure_->world().tasks.run(drive(shared_from_this()));
-  return true;
+  return taken != Taken::kNot;
+}
+
+void LiveRun::deliver_here(Mail mail) {
+  if (take(std::move(mail)) == Taken::kAsFirst) {
+    tenure_->world().tasks.run_here(drive(shared_from_this()));
+  }
+}
+
+LiveRun::Taken LiveRun::take(Mail mail) {
+  const std::lock_guard lock(mutex_);
+  if (gone_) {
+    return Taken::kNot;
+  }
+  mail_.push_back(std::move(mail));
+  return std::exchange(driven_, true) ? Taken::kBehindOthers : Taken::kAsFirst;
 }
 
 std::vector<Mail> LiveRun::take_mail() {
@@ -308,7 +316,6 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
 
 /// What comes before a run has begun.
 Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
-  record::RunHead head = head_;
   Batch batch;
   for (const Mail& mail : mails) {
     if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
@@ -316,7 +323,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
       co_return;
     }
     if (mail.event.kind() == record::RunEvent::SIGNALLED) {
-      *head.add_signals() = mail.event;
+      *head_.add_signals() = mail.event;
     }
     if (!mail.consumed.empty()) {
       batch.erase(mail.consumed);
@@ -326,7 +333,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
     co_return;
   }
   const std::string key = tenure_->keys().run(uid_);
-  batch.require_version(key, head_version_).put(key, head.SerializeAsString());
+  batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
   if (!outcome) {
     co_return;
@@ -335,7 +342,6 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
     tenure_->end("run '" + uid_ + "' was changed by somebody else");
     co_return;
   }
-  head_ = std::move(head);
   head_version_ = outcome->committed()->version;
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
@@ -416,15 +422,25 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
   Activated activated = run_code(now, mails);
   std::optional<CommitOutcome> outcome;
   for (bool again = true; again;) {
-    StateChanges state = co_await settle_state(activated.state);
-    activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
+    StateChanges state;
+    if (!activated.state.empty()) {
+      state = co_await settle_state(activated.state);
+      activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
+    }
     Writing writing = write(activated, mails, now);
     writing.batch.append(extra);
     writing.batch.append(state.batch);
-    outcome = co_await tenure_->apply(std::move(writing.batch));
+    Tenure::Applied applied = co_await tenure_->try_apply(std::move(writing.batch));
+    if (applied.busy) {
+      co_await Tenure::pause();
+      continue;
+    }
+    outcome = std::move(applied.outcome);
     again = false;
     if (outcome && outcome->committed() != nullptr) {
-      machine_.hold(std::move(state.events));
+      if (!state.events.empty()) {
+        machine_.hold(std::move(state.events));
+      }
       after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
                    now);
     } else if (outcome && outcome->conflict() != nullptr) {
@@ -440,8 +456,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
 void LiveRun::after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
                            Version version, StoreTime now) {
   const bool has_activated = activated.record.format() != 0;
-  if (writing.head) {
-    head_ = std::move(*writing.head);
+  if (writing.has_head) {
     head_version_ = version;
   }
   for (const Mail& mail : mails) {
@@ -455,10 +470,9 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
   for (const std::string& key : writing.timers_set) {
     tenure_->add_timer(key);
   }
-  std::vector<std::uint64_t> durable_first;
-  std::vector<std::uint64_t> at_once;
+  std::vector<std::uint64_t> begun;
   for (const BegunStep& step : activated.steps) {
-    (step.terms.options.side_effect_free ? at_once : durable_first).push_back(step.operation);
+    begun.push_back(step.operation);
   }
   if (has_activated) {
     const record::Activation row = std::move(activated.record);
@@ -467,14 +481,10 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
   if (activated.end) {
     finish(version);
   } else {
-    for (const std::uint64_t operation : at_once) {
+    for (const std::uint64_t operation : begun) {
       if (const auto step = step_at(operation)) {
-        step->begin(shared_from_this(), false);
+        step->begin(shared_from_this(), version);
       }
-    }
-    if (!durable_first.empty()) {
-      tenure_->world().tasks.run(
-          begin_steps(shared_from_this(), version, std::move(durable_first)));
     }
   }
   std::vector<std::shared_ptr<LocalAnswer>> answers;
@@ -493,20 +503,6 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
   }
   if (!writing.messages.empty() || !writing.children.empty()) {
     tenure_->world().tasks.run(send_on(shared_from_this(), std::move(writing)));
-  }
-}
-
-/// Nothing leaves the process before it cannot be lost any more.
-Task<void> LiveRun::begin_steps(std::shared_ptr<LiveRun> run, Version version,
-                                std::vector<std::uint64_t> operations) {
-  const bool is_durable = co_await run->tenure_->until_durable(version);
-  if (!is_durable) {
-    co_return;
-  }
-  for (const std::uint64_t operation : operations) {
-    if (const auto step = run->step_at(operation)) {
-      step->begin(run, false);
-    }
   }
 }
 
@@ -537,7 +533,7 @@ Task<void> LiveRun::send_on(std::shared_ptr<LiveRun> run, Writing writing) {
 void LiveRun::finish(Version version) {
   {
     const std::lock_guard lock(mutex_);
-    end_ = End{version, head_};
+    end_version_ = version;
   }
   tenure_->forget(uid_);
   abandon();
@@ -546,19 +542,17 @@ void LiveRun::finish(Version version) {
 Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason,
                                  std::vector<Mail> mails) {
   const StoreTime now = co_await tenure_->world().store.time();
-  record::RunHead head = head_;
-  head.set_state(state);
-  head.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut" : "Terminated");
-  head.mutable_failure()->set_message(std::move(reason));
-  head.set_rows(next_row_);
+  head_.set_state(state);
+  head_.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut" : "Terminated");
+  head_.mutable_failure()->set_message(std::move(reason));
+  head_.set_rows(next_row_);
   Writing writing;
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {
       writing.batch.erase(mail.consumed);
     }
   }
-  close(writing, head, now);
-  writing.head = std::move(head);
+  close(writing, now);
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(writing.batch);
   if (outcome && outcome->committed() != nullptr) {
     Activated nothing;
@@ -576,16 +570,14 @@ Task<bool> LiveRun::leave_memory() {
     co_return true;
   }
   if (!head_.waits()) {
-    record::RunHead head = head_;
-    head.set_waits(true);
+    head_.set_waits(true);
     const std::string key = tenure_->keys().run(uid_);
     Batch batch;
-    batch.require_version(key, head_version_).put(key, head.SerializeAsString());
+    batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
     const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
     if (!outcome || outcome->committed() == nullptr) {
       co_return false;
     }
-    head_ = std::move(head);
     head_version_ = outcome->committed()->version;
   }
   {
@@ -652,9 +644,9 @@ std::vector<OpenStep> LiveRun::open_steps() const {
   return steps;
 }
 
-std::optional<LiveRun::End> LiveRun::end() const {
+std::optional<Version> LiveRun::end_version() const {
   const std::lock_guard lock(mutex_);
-  return end_;
+  return end_version_;
 }
 
 }  // namespace holdfast::detail

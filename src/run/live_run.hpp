@@ -80,6 +80,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   /// False: it is not in memory any more.
   [[nodiscard]] bool deliver(Mail mail);
+  /// The same; if nobody drives the run, this thread does, for as long as there is nothing to wait
+  /// for.
+  void deliver_here(Mail mail);
   /// Steps are asked to stop; nothing more is written.
   void abandon();
 
@@ -88,13 +91,11 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] std::vector<OpenStep> open_steps() const;
 
-  /// Rung at its end. Then `end` says how it ended.
+  /// Rung at its end, or when it is not here any more.
   [[nodiscard]] Bell& ended() noexcept { return ended_; }
-  struct End {
-    Version version = 0;
-    record::RunHead head;
-  };
-  [[nodiscard]] std::optional<End> end() const;
+  /// With which commit it ended; nothing: it has not, or not here. Then `head` says how.
+  [[nodiscard]] std::optional<Version> end_version() const;
+  [[nodiscard]] const record::RunHead& head() const noexcept { return head_; }
 
  private:
   friend class StepRun;
@@ -111,7 +112,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// A commit in the making, and what follows from it.
   struct Writing {
     Batch batch;
-    std::optional<record::RunHead> head;  ///< If that changes.
+    bool has_head = false;  ///< The head changes.
     std::vector<std::string> timers_set;
     std::vector<std::string> timers_gone;
     std::vector<Outgoing> messages;
@@ -124,6 +125,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   };
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
+  enum class Taken : std::uint8_t { kNot, kAsFirst, kBehindOthers };
+  [[nodiscard]] Taken take(Mail mail);
   [[nodiscard]] std::vector<Mail> take_mail();
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
@@ -138,8 +141,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
   void after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
                     Version version, StoreTime now);
-  [[nodiscard]] static Task<void> begin_steps(std::shared_ptr<LiveRun> run, Version version,
-                                              std::vector<std::uint64_t> operations);
   [[nodiscard]] static Task<void> answer_when_durable(
       std::shared_ptr<LiveRun> run, Version version,
       std::vector<std::shared_ptr<LocalAnswer>> answers);
@@ -152,9 +153,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void write_row(Writing& writing, const Activated& activated);
   void write_own_timers(Writing& writing) const;
   void write_end(Writing& writing, const Activated& activated, StoreTime now);
-  void write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
-                          StoreTime now);
-  void close(Writing& writing, record::RunHead& head, StoreTime now);
+  void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
+  void close(Writing& writing, StoreTime now);
   void write_child(Writing& writing, record::RunOperation& operation, const BegunChild& child,
                    StoreTime now);
   void drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
@@ -171,7 +171,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   const std::shared_ptr<Tenure> tenure_;
   const std::string uid_;
 
-  // For whoever drives it.
+  // For whoever drives it. What is written into the head stays there also if the commit fails, as
+  // nothing goes on from there then, or the same is written again.
   record::RunHead head_;
   Version head_version_;
   RunMachine machine_;
@@ -186,7 +187,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   bool gone_ = false;
   std::map<std::uint64_t, std::shared_ptr<StepRun>> steps_;
   TimePoint last_driven_{};
-  std::optional<End> end_;
+  std::optional<Version> end_version_;
 
   Bell ended_;
 };

@@ -163,17 +163,14 @@ void LiveRun::write_row(Writing& writing, const Activated& activated) {
   const bool is_new = head_version_ == 0;
   const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
   if (is_new || (has_work && head_.waits())) {
-    record::RunHead head = head_;
-    head.set_waits(!has_work);
-    if (is_new) {
-      if (activated.record.format() != 0) {
-        *head.mutable_first() = activated.record;
-      }
-    } else {
+    head_.set_waits(!has_work);
+    if (!is_new) {
       writing.batch.require_version(key, head_version_);
+    } else if (activated.record.format() != 0) {
+      *head_.mutable_first() = activated.record;
     }
-    writing.batch.put(key, head.SerializeAsString());
-    writing.head = std::move(head);
+    writing.batch.put(key, head_.SerializeAsString());
+    writing.has_head = true;
   }
   if (next_row_ == 0) {
     write_own_timers(writing);
@@ -196,39 +193,37 @@ void LiveRun::write_own_timers(Writing& writing) const {
 
 void LiveRun::write_end(Writing& writing, const Activated& activated, StoreTime now) {
   const RunEnd& end = *activated.end;
-  record::RunHead head = head_;
   if (end.continue_with) {
-    head.set_state(record::RunHead::CONTINUED);
-    write_continuation(writing, head, end, now);
+    head_.set_state(record::RunHead::CONTINUED);
+    write_continuation(writing, end, now);
   } else if (end.error) {
-    *head.mutable_failure() = failure_of(end.error);
-    const bool cancelled = head.failure().code() == static_cast<int>(ErrorCode::kCancelled);
-    head.set_state(cancelled ? record::RunHead::CANCELLED : record::RunHead::FAILED);
+    *head_.mutable_failure() = failure_of(end.error);
+    const bool cancelled = head_.failure().code() == static_cast<int>(ErrorCode::kCancelled);
+    head_.set_state(cancelled ? record::RunHead::CANCELLED : record::RunHead::FAILED);
   } else {
-    head.set_state(record::RunHead::COMPLETED);
-    head.set_result(payload_text(end.value));
+    head_.set_state(record::RunHead::COMPLETED);
+    head_.set_result(payload_text(end.value));
   }
-  *(head_version_ == 0 ? head.mutable_first() : head.mutable_last()) = activated.record;
-  head.set_rows(next_row_ + 1);
-  close(writing, head, now);
-  writing.head = std::move(head);
+  *(head_version_ == 0 ? head_.mutable_first() : head_.mutable_last()) = activated.record;
+  head_.set_rows(next_row_ + 1);
+  close(writing, now);
 }
 
 /// Everything that hangs on a run goes with it, in the commit that ends it.
-void LiveRun::close(Writing& writing, record::RunHead& head, StoreTime now) {
-  head.set_ended_at_ns(ns_of(now));
-  head.clear_waits();
+void LiveRun::close(Writing& writing, StoreTime now) {
+  head_.set_ended_at_ns(ns_of(now));
+  head_.clear_waits();
   for (const auto& [operation, due] : timers_) {
     drop_timer(writing, due, operation);
   }
   for (const std::shared_ptr<StepRun>& step : open()) {
     drop_step(writing, step->operation());
   }
-  if (next_row_ == 0 && head.starts_at_ns() != 0) {
-    drop_timer(writing, time_of(head.starts_at_ns()), kStartTimer);
+  if (next_row_ == 0 && head_.starts_at_ns() != 0) {
+    drop_timer(writing, time_of(head_.starts_at_ns()), kStartTimer);
   }
-  if (head.deadline_ns() != 0) {
-    drop_timer(writing, time_of(head.deadline_ns()), kDeadlineTimer);
+  if (head_.deadline_ns() != 0) {
+    drop_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
   for (const auto& [operation, child] : children_) {
     if (child.close == ParentClose::kTerminate) {
@@ -239,18 +234,17 @@ void LiveRun::close(Writing& writing, record::RunHead& head, StoreTime now) {
       send(writing, child.place, cancellation_of(child.place), now);
     }
   }
-  const bool is_over = head.state() != record::RunHead::CONTINUED;
-  if (is_over && head.has_parent()) {
-    const RunPlace parent = place_of(head.parent().place());
+  if (head_.has_parent() && head_.state() != record::RunHead::CONTINUED) {
+    const RunPlace parent = place_of(head_.parent().place());
     record::RunMessage message = message_to(parent, record::RunMessage::EVENT);
     record::RunEvent& event = *message.mutable_event();
     event.set_kind(record::RunEvent::CHILD_ENDED);
-    event.set_operation(head.parent().operation());
-    if (head.state() == record::RunHead::COMPLETED) {
-      event.set_payload(head.result());
+    event.set_operation(head_.parent().operation());
+    if (head_.state() == record::RunHead::COMPLETED) {
+      event.set_payload(head_.result());
     } else {
-      *event.mutable_failure() = head.failure();
-      event.mutable_failure()->set_message(ending_text(info_of(head, place())));
+      *event.mutable_failure() = head_.failure();
+      event.mutable_failure()->set_message(ending_text(info_of(head_, place())));
     }
     send(writing, parent, std::move(message), now);
   }
@@ -258,33 +252,33 @@ void LiveRun::close(Writing& writing, record::RunHead& head, StoreTime now) {
   if (head_version_ != 0) {
     writing.batch.require_version(key, head_version_);
   }
-  writing.batch.put(key, head.SerializeAsString());
+  writing.batch.put(key, head_.SerializeAsString());
+  writing.has_head = true;
 }
 
 /// The next run of the chain takes over the id, the parent, and the signals that nobody took.
-void LiveRun::write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
-                                 StoreTime now) {
+void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime now) {
   const std::string uid = tenure_->world().next_uid(now);
   record::RunHead next;
   next.set_format(kRunFormat);
-  next.set_type(head.type());
-  next.set_id(id_of(head, place()));
+  next.set_type(head_.type());
+  next.set_id(id_of(head_, place()));
   next.set_input(payload_text(*end.continue_with));
   next.set_started_at_ns(ns_of(now));
-  next.set_root_id(head.root_id().empty() ? next.id() : head.root_id());
-  next.set_timeout_ns(head.timeout_ns());
-  next.set_chain_deadline_ns(head.chain_deadline_ns());
+  next.set_root_id(head_.root_id().empty() ? next.id() : head_.root_id());
+  next.set_timeout_ns(head_.timeout_ns());
+  next.set_chain_deadline_ns(head_.chain_deadline_ns());
   next.set_deadline_ns(deadline_of(next));
-  next.set_start_key(head.start_key());
-  *next.mutable_attributes() = head.attributes();
-  if (head.has_parent()) {
-    *next.mutable_parent() = head.parent();
+  next.set_start_key(head_.start_key());
+  *next.mutable_attributes() = head_.attributes();
+  if (head_.has_parent()) {
+    *next.mutable_parent() = head_.parent();
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
   record::RunName name;
   name.set_format(kRunFormat);
   *name.mutable_place() = record_of(tenure_->keys().place_of(uid));
-  head.set_continued_as(uid);
+  head_.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
   writing.batch.put(run_id_key(next.id()), name.SerializeAsString());
   writing.children.push_back(uid);

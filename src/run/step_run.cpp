@@ -75,54 +75,56 @@ void StepRun::recall(const record::RunAttempts& attempts) {
   }
 }
 
-void StepRun::begin(const Run& run, bool may_have_run) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (due_ || current_ != 0) {
-      return;
-    }
+void StepRun::begin(const Run& run, Version version) {
+  const bool must_be_durable = !begun_.terms.options.side_effect_free;
+  begin_attempt(run, {.wait_for = must_be_durable ? version : 0});
+}
+
+void StepRun::resume(const Run& run) {
+  if (!due()) {
+    begin_attempt(run, {.may_have_run = true});
   }
-  begin_attempt(run, may_have_run);
 }
 
 void StepRun::begin_next(const Run& run) {
   if (is_pausing()) {
-    begin_attempt(run, true);
+    begin_attempt(run, {.may_have_run = true});
   }
 }
 
-void StepRun::begin_attempt(const Run& run, bool may_have_run) {
-  std::uint32_t number = 0;
+void StepRun::begin_attempt(const Run& run, Start start) {
+  RunWorld& world = run->tenure_->world();
   std::stop_token stop;
   {
     const std::lock_guard lock(mutex_);
     if (current_ != 0 || abandoned_) {
       return;
     }
-    number = current_ = failed_ + 1;
+    start.number = current_ = failed_ + 1;
     late_.clear();
-    stop_ = {};
+    if (stop_.stop_requested()) {
+      stop_ = {};
+    }
     stop = stop_.get_token();
-    attempt_began_ = last_heartbeat_ = run->tenure_->world().store.clock().now();
+    attempt_began_ = last_heartbeat_ = world.store.clock().now();
     if (first_began_ == TimePoint{}) {
       first_began_ = attempt_began_;
     }
   }
-  RunWorld& world = run->tenure_->world();
   BackgroundTasks& where = begun_.code->blocks() ? world.step_tasks : world.tasks;
-  where.run(attempt(shared_from_this(), run, number, may_have_run), stop);
-  if (next_deadline(number)) {
-    world.tasks.run(watch_time(shared_from_this(), run, number));
+  where.run(attempt(shared_from_this(), run, start), stop);
+  if (next_deadline(start.number)) {
+    world.tasks.run(watch_time(shared_from_this(), run, start.number));
   }
 }
 
 // --- An attempt ----------------------------------------------------------------------------------
 
-Task<void> StepRun::attempt(Step step, Run run, std::uint32_t number, bool may_have_run) {
-  Link link(step, run, number);
+Task<void> StepRun::attempt(Step step, Run run, Start start) {
+  Link link(step, run, start.number);
   AttemptFacts facts;
   facts.link = &link;
-  facts.recovered = may_have_run;
+  facts.recovered = start.may_have_run;
   {
     const std::lock_guard lock(step->mutex_);
     if (!step->progress_.empty()) {
@@ -133,15 +135,25 @@ Task<void> StepRun::attempt(Step step, Run run, std::uint32_t number, bool may_h
   if (key.empty()) {
     key.append(run->uid()).append(":").append(std::to_string(step->operation()));
   }
-  StepContext context(std::move(key), number, this_task::stop_token(), std::move(facts));
-  Ended ended = co_await call(step, run, context);
-  // Not in the task of the attempt, which may have been asked to stop.
-  run->tenure_->world().tasks.run(end_attempt(step, run, std::move(ended)));
+  StepContext context(std::move(key), start.number, this_task::stop_token(), std::move(facts));
+  Ended ended = co_await call(step, run, start.wait_for, context);
+  if (step->decide(ended)) {
+    step->tell(run, std::move(ended), start.number);
+  } else if (!step->is_abandoned()) {
+    // Not in the task of the attempt, which may have been asked to stop.
+    run->tenure_->world().tasks.run(pause(step, run));
+  }
 }
 
-Task<StepRun::Ended> StepRun::call(Step step, Run /*run*/, StepContext& context) {
+Task<StepRun::Ended> StepRun::call(Step step, Run run, Version wait_for, StepContext& context) {
   Ended ended;
   try {
+    if (wait_for != 0) {
+      const bool is_durable = co_await run->tenure_->until_durable(wait_for);
+      if (!is_durable) {
+        throw Cancelled("what the step is part of was lost");
+      }
+    }
     const boost::json::value value = co_await step->begun_.code->run(context);
     ended.payload = payload_text(value, step->begun_.name);
   } catch (const PermanentFailure&) {
@@ -160,45 +172,51 @@ Task<StepRun::Ended> StepRun::call(Step step, Run /*run*/, StepContext& context)
   co_return ended;
 }
 
-/// Decides how it goes on.
-Task<void> StepRun::end_attempt(Step step, Run run, Ended ended) {
+/// Whether the workflow is to hear of it; otherwise it is tried again, or nobody cares.
+bool StepRun::decide(Ended& ended) {
+  const Retry& retry = begun_.terms.options.retry;
+  const std::lock_guard lock(mutex_);
+  if (abandoned_) {
+    return false;
+  }
+  if (!late_.empty()) {
+    ended.failure = late_failure(late_);
+  }
+  const bool is_last = retry.attempts_max != 0 && current_ >= retry.attempts_max;
+  if (!ended.failure || !ended.try_again || is_last || cancelled_ || may_not_go_on_) {
+    return true;  // Until the workflow has heard of it, it is as if it were under way.
+  }
+  failure_ = ended.failure;
+  return false;
+}
+
+Task<void> StepRun::pause(Step step, Run run) {
   Tenure& tenure = *run->tenure_;
   const StoreTime now = co_await tenure.world().store.time();
   const StepOptions& options = step->begun_.terms.options;
   std::string old_timer;
-  std::optional<StoreTime> due;
+  StoreTime due{};
   {
     const std::lock_guard lock(step->mutex_);
-    if (step->abandoned_) {
-      co_return;
-    }
-    const std::uint32_t attempts = std::exchange(step->current_, 0);
-    if (!step->late_.empty()) {
-      ended.failure = late_failure(step->late_);
-    }
-    const bool is_last = options.retry.attempts_max != 0 && attempts >= options.retry.attempts_max;
-    if (ended.failure && ended.try_again && !is_last && !step->cancelled_ &&
-        !step->may_not_go_on_) {
-      due = now + pause_before(options.retry, attempts);
-      if (options.timeout > Duration::zero() && *due >= step->began_at_ + options.timeout) {
-        due.reset();
+    due = now + pause_before(options.retry, step->current_);
+    const bool is_too_late =
+        options.timeout > Duration::zero() && due >= step->began_at_ + options.timeout;
+    if (is_too_late || step->cancelled_) {
+      due = {};
+    } else {
+      if (step->due_) {
+        old_timer = tenure.keys().timer(*step->due_, run->uid(), step->operation());
       }
+      step->failed_ = std::exchange(step->current_, 0);
+      step->due_ = due;
+      step->has_row_ = true;
     }
-    if (!due) {
-      // Until the activation that hears of it has come, it is as if it were under way.
-      step->current_ = attempts;
-      step->tell(run, ended, attempts);
-      co_return;
-    }
-    if (step->due_) {
-      old_timer = tenure.keys().timer(*step->due_, run->uid(), step->operation());
-    }
-    step->failed_ = attempts;
-    step->failure_ = ended.failure;
-    step->due_ = due;
-    step->has_row_ = true;
   }
-  const std::string timer = tenure.keys().timer(*due, run->uid(), step->operation());
+  if (due == StoreTime{}) {
+    step->tell(run, Ended{{}, step->failure_}, step->current_);
+    co_return;
+  }
+  const std::string timer = tenure.keys().timer(due, run->uid(), step->operation());
   Batch batch;
   if (!old_timer.empty()) {
     batch.erase(old_timer);
@@ -211,36 +229,44 @@ Task<void> StepRun::end_attempt(Step step, Run run, Ended ended) {
   }
 }
 
-/// With the lock.
-void StepRun::tell(const Run& run, const Ended& ended, std::uint32_t attempts) {
+void StepRun::tell(const Run& run, Ended ended, std::uint32_t attempts) const {
   Mail mail;
   mail.event.set_kind(record::RunEvent::STEP_ENDED);
   mail.event.set_operation(operation());
   mail.event.set_attempts(attempts);
   if (ended.failure) {
-    *mail.event.mutable_failure() = *ended.failure;
+    *mail.event.mutable_failure() = *std::move(ended.failure);
   } else {
-    mail.event.set_payload(ended.payload);
+    mail.event.set_payload(std::move(ended.payload));
   }
-  static_cast<void>(run->deliver(std::move(mail)));
+  run->deliver_here(std::move(mail));
 }
 
 void StepRun::cancel(const Run& run) {
   std::stop_source stop(std::nostopstate);
+  bool is_between = false;
   {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
-    if (current_ == 0) {
-      Ended ended;
-      ended.failure = failure_of(std::make_exception_ptr(
-          Cancelled("step '" + begun_.name + "' was cancelled between two attempts")));
+    is_between = current_ == 0;
+    if (is_between) {
       current_ = failed_ + 1;
-      tell(run, ended, failed_);
-      return;
     }
     stop = stop_;
   }
-  stop.request_stop();
+  if (is_between) {
+    Ended ended;
+    ended.failure = failure_of(std::make_exception_ptr(
+        Cancelled("step '" + begun_.name + "' was cancelled between two attempts")));
+    tell(run, std::move(ended), failed_);
+  } else {
+    stop.request_stop();
+  }
+}
+
+bool StepRun::is_abandoned() const {
+  const std::lock_guard lock(mutex_);
+  return abandoned_;
 }
 
 void StepRun::abandon() {

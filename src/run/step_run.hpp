@@ -35,9 +35,12 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   /// What the store knows of earlier attempts. Before `begin`.
   void recall(const record::RunAttempts& attempts);
-  /// Tries it, or, between two attempts, leaves it to the timer. `may_have_run`: an attempt of
-  /// which nothing is known may have been made before.
-  void begin(const std::shared_ptr<LiveRun>& run, bool may_have_run);
+  /// The first attempt, for which `version` must be durable, unless it has no effect outside:
+  /// nothing leaves the process before it cannot be lost any more.
+  void begin(const std::shared_ptr<LiveRun>& run, Version version);
+  /// In another process than the one that began it, or later: an attempt of which nothing is known
+  /// may have been made. Between two attempts it is left to the timer.
+  void resume(const std::shared_ptr<LiveRun>& run);
   /// The pause is over, or is to be.
   void begin_next(const std::shared_ptr<LiveRun>& run);
   /// The workflow does not want it any more, and waits for its end.
@@ -64,19 +67,27 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     bool try_again = true;
   };
 
-  void begin_attempt(const Run& run, bool may_have_run);
-  [[nodiscard]] static Task<void> attempt(Step step, Run run, std::uint32_t number,
-                                          bool may_have_run);
-  [[nodiscard]] static Task<Ended> call(Step step, Run run, StepContext& context);
+  /// What an attempt begins with.
+  struct Start {
+    std::uint32_t number = 0;
+    bool may_have_run = false;
+    Version wait_for = 0;  ///< To be durable; zero: nothing.
+  };
+  void begin_attempt(const Run& run, Start start);
+  [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
+  [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for,
+                                        StepContext& context);
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
-  [[nodiscard]] static Task<void> end_attempt(Step step, Run run, Ended ended);
+  [[nodiscard]] bool decide(Ended& ended);
+  [[nodiscard]] static Task<void> pause(Step step, Run run);
   [[nodiscard]] std::optional<TimePoint> next_deadline(std::uint32_t number) const;
   void heartbeat(const Run& run, std::uint32_t number, std::string progress);
   /// Its time is up, for this attempt or for all.
   void stop_late(std::uint32_t number, TimePoint now);
   [[nodiscard]] record::RunAttempts row() const;
-  void tell(const Run& run, const Ended& ended, std::uint32_t attempts);
+  void tell(const Run& run, Ended ended, std::uint32_t attempts) const;
+  [[nodiscard]] bool is_abandoned() const;
 
   const BegunStep begun_;
   const StoreTime began_at_;

@@ -118,35 +118,41 @@ Task<void> Tenure::recover() {
   }
 }
 
-Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
-  batch.guard(keys_.owner(), epoch_);
-  std::optional<CommitOutcome> outcome;
-  while (!is_over()) {
-    std::string failure;
-    try {
-      outcome = co_await world_->store.apply(batch);
-    } catch (const Cancelled&) {
-      throw;
-    } catch (const Error& error) {
-      if (error.remedy() != Remedy::kTryAgain) {
-        failure = error.what();
-      }
-    }
-    if (outcome && outcome->fenced() != nullptr) {
-      outcome.reset();
-      failure = "another process has taken it over";
-    }
-    if (outcome) {
-      break;
-    }
-    if (!failure.empty()) {
-      end(failure);
-      break;
-    }
-    co_await this_task::sleep_for(kBusyPause);
+Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
+  Applied applied;
+  if (is_over()) {
+    co_return applied;
   }
-  co_return outcome;
+  std::string failure;
+  batch.guard(keys_.owner(), epoch_);
+  try {
+    applied.outcome = co_await world_->store.apply(std::move(batch));
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    applied.busy = error.remedy() == Remedy::kTryAgain;
+    failure = error.what();
+  }
+  if (applied.outcome && applied.outcome->fenced() != nullptr) {
+    applied.outcome.reset();
+    failure = "another process has taken it over";
+  }
+  if (!applied.outcome && !applied.busy) {
+    end(failure);
+  }
+  co_return applied;
 }
+
+Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
+  Applied applied = co_await try_apply(batch);
+  while (applied.busy) {
+    co_await pause();
+    applied = co_await try_apply(batch);
+  }
+  co_return std::move(applied.outcome);
+}
+
+Task<void> Tenure::pause() { co_await this_task::sleep_for(kBusyPause); }
 
 Task<bool> Tenure::until_durable(Version version) {
   std::string failure;

@@ -46,6 +46,13 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<void> recover();
   /// Applies the batch if the partition is still ours; nothing if it is not.
   [[nodiscard]] Task<std::optional<CommitOutcome>> apply(Batch batch);
+  struct Applied {
+    std::optional<CommitOutcome> outcome;  ///< As `apply`.
+    bool busy = false;                     ///< Nothing happened: make the batch again, after `pause`.
+  };
+  /// The same for one that would be costly to copy.
+  [[nodiscard]] Task<Applied> try_apply(Batch batch);
+  [[nodiscard]] static Task<void> pause();
   /// Whether that commit cannot be lost any more; if it was lost, the tenure is over.
   [[nodiscard]] Task<bool> until_durable(Version version);
   /// Nothing that is here counts any more.

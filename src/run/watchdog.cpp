@@ -9,12 +9,19 @@ namespace holdfast::detail {
 Watchdog::Watched::Watched(Watchdog& watchdog, const RunMachine::Facts& facts)
     : watchdog_(watchdog), facts_(facts), since_(Clock::now()) {
   const std::lock_guard lock(watchdog_.mutex_);
-  place_ = watchdog_.running_.insert(watchdog_.running_.end(), this);
+  next_ = watchdog_.first_;
+  if (next_ != nullptr) {
+    next_->previous_ = this;
+  }
+  watchdog_.first_ = this;
 }
 
 Watchdog::Watched::~Watched() {
   const std::lock_guard lock(watchdog_.mutex_);
-  watchdog_.running_.erase(place_);
+  (previous_ == nullptr ? watchdog_.first_ : previous_->next_) = next_;
+  if (next_ != nullptr) {
+    next_->previous_ = previous_;
+  }
 }
 
 void Watchdog::begin(std::chrono::nanoseconds time, std::function<void(const std::string&)> warn) {
@@ -28,7 +35,7 @@ void Watchdog::watch(const std::stop_token& stop, std::chrono::nanoseconds time)
   std::unique_lock lock(mutex_);
   while (!ending_.wait_for(lock, stop, time / 2, [&stop] { return stop.stop_requested(); })) {
     std::vector<std::string> texts;
-    for (Watched* const one : running_) {
+    for (Watched* one = first_; one != nullptr; one = one->next_) {
       if (!one->named_ && Watched::Clock::now() - one->since_ >= time) {
         one->named_ = true;
         texts.push_back("workflow '" + one->facts_.type + "' (run '" + one->facts_.id +

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -34,7 +33,8 @@ class Watchdog {
     const RunMachine::Facts& facts_;
     Clock::time_point since_;
     bool named_ = false;
-    std::list<Watched*>::iterator place_;
+    Watched* previous_ = nullptr;
+    Watched* next_ = nullptr;
   };
 
   /// Warns of those that take longer than `time`.
@@ -46,7 +46,7 @@ class Watchdog {
 
   std::mutex mutex_;
   std::condition_variable_any ending_;
-  std::list<Watched*> running_;
+  Watched* first_ = nullptr;  // Of those that run, by their links.
   std::function<void(const std::string&)> warn_;
   std::optional<std::jthread> thread_;
 };
