@@ -535,7 +535,7 @@ void LiveRun::finish(Version version) {
     const std::lock_guard lock(mutex_);
     end_version_ = version;
   }
-  tenure_->forget(uid_);
+  tenure_->forget(*this);
   abandon();
 }
 
@@ -587,7 +587,8 @@ Task<bool> LiveRun::leave_memory() {
     }
     gone_ = true;
   }
-  tenure_->forget(uid_);
+  tenure_->forget(*this);
+  ended_.ring();
   co_return false;
 }
 

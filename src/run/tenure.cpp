@@ -227,7 +227,7 @@ Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHea
   }
   if (!outcome || outcome->committed() == nullptr) {
     run->abandon();
-    forget(uid);
+    forget(*run);
   }
   if (error) {
     std::rethrow_exception(error);
@@ -334,7 +334,7 @@ Task<void> Tenure::park(std::string uid, std::string reason) {
 
 Task<void> Tenure::stand_still(std::shared_ptr<LiveRun> run, std::string reason) {
   run->abandon();
-  forget(run->uid());
+  forget(*run);
   co_await park(run->uid(), std::move(reason));
 }
 
@@ -354,13 +354,16 @@ Task<Tenure::Whereabouts> Tenure::deliver(std::string uid, Mail mail) {
     if (found.where != Whereabouts::kLive || found.run->deliver(mail)) {
       co_return found.where;
     }
-    forget(uid);
+    forget(*found.run);
   }
 }
 
-void Tenure::forget(const std::string& uid) {
+void Tenure::forget(const LiveRun& run) {
   const std::lock_guard lock(mutex_);
-  runs_.erase(uid);
+  const auto found = runs_.find(run.uid());
+  if (found != runs_.end() && found->second.get() == &run) {
+    runs_.erase(found);
+  }
 }
 
 void Tenure::evict(TimePoint idle_since) {

@@ -85,7 +85,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   /// The row of a message was erased.
   void message_done(std::string key);
 
-  void forget(const std::string& uid);
+  /// It is not in memory any more; another one of the same uid may be there by now.
+  void forget(const LiveRun& run);
   /// Something in the store does not let the run go on.
   [[nodiscard]] Task<void> stand_still(std::shared_ptr<LiveRun> run, std::string reason);
   void add_timer(const std::string& key);
