@@ -15,7 +15,8 @@ namespace detail {
 }
 
 /// How an operation ended, with a value or by throwing: what `Context::attempt` returns, so that
-/// what is to be awaited after a failure need not be awaited in a catch block, where C++ forbids it.
+/// what is to be awaited after a failure need not be awaited in a catch block, where C++ forbids
+/// it.
 template <typename T>
 class [[nodiscard]] Outcome {
  public:

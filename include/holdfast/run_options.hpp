@@ -38,8 +38,8 @@ struct Retry {
   }
 };
 
-/// Trivially destructible on purpose, as `WaitOptions`. Views are copied at the call. A time of zero
-/// is none.
+/// Trivially destructible on purpose, as `WaitOptions`. Views are copied at the call. A time of
+/// zero is none.
 struct StepOptions {
   Retry retry{};
   /// How long one attempt may take. When it is over, the attempt is asked to stop and counts as

@@ -89,7 +89,8 @@ class State {
   [[nodiscard]] Scope user(std::string_view id) const { return scope("user", id); }
   [[nodiscard]] Scope org(std::string_view id) const { return scope("org", id); }
   [[nodiscard]] Scope global() const;
-  /// What a run and its children share: see `Context::execution`. `id` is that of the run at the top.
+  /// What a run and its children share: see `Context::execution`. `id` is that of the run at the
+  /// top.
   [[nodiscard]] Scope execution(std::string_view id) const { return scope("execution", id); }
   /// What all runs of a workflow share: see `Context::workflow_scope`.
   [[nodiscard]] Scope workflow(std::string_view type) const { return scope("workflow", type); }

@@ -98,12 +98,13 @@ namespace detail {
 template <typename Function, typename Check>
 class Verified {
   using Returned = StepReturned<Function>;
-  using Known = UnwrapTask<decltype(call_step(std::declval<Check&>(), std::declval<StepContext&>()))>;
+  using Known =
+      UnwrapTask<decltype(call_step(std::declval<Check&>(), std::declval<StepContext&>()))>;
   using Value = typename Returned::Type;
   static constexpr bool kIsTask = Returned::kIsTask || Known::kIsTask;
-  static_assert(std::is_void_v<Value> ? std::same_as<typename Known::Type, bool>
-                                      : std::convertible_to<typename Known::Type,
-                                                            std::optional<KeptAs<Value>>>,
+  static_assert(std::is_void_v<Value>
+                    ? std::same_as<typename Known::Type, bool>
+                    : std::convertible_to<typename Known::Type, std::optional<KeptAs<Value>>>,
                 "the check of a step returns std::optional of what the step returns, or bool if "
                 "the step returns nothing: whether its effect has happened");
 
@@ -166,8 +167,8 @@ class Verified {
 }  // namespace detail
 
 /// A step's function that is asked first whether its effect has happened, before each attempt that
-/// may not be the first: `check` takes nothing or a `StepContext&`, and returns the value with which
-/// it has, or nothing; of a step that returns nothing, a bool.
+/// may not be the first: `check` takes nothing or a `StepContext&`, and returns the value with
+/// which it has, or nothing; of a step that returns nothing, a bool.
 ///
 /// ```
 /// auto charge = ctx.run("charge", with_verify(

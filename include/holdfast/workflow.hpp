@@ -117,7 +117,8 @@ class Context {
     return {begin_child(workflow.name(), detail::to_payload(input), options), workflow.name()};
   }
   template <Payload In, Payload Out>
-    requires(!std::is_void_v<In> && std::is_aggregate_v<In> && !std::is_trivially_destructible_v<In>)
+    requires(!std::is_void_v<In> && std::is_aggregate_v<In> &&
+             !std::is_trivially_destructible_v<In>)
   [[nodiscard]] Durable<Out, false> child(const Workflow<In, Out>& workflow,
                                           std::type_identity_t<In>&& input,
                                           const ChildOptions& options = {}) {
@@ -188,14 +189,14 @@ class Context {
   }
   template <detail::RunWait Wait>
   [[nodiscard]] auto any(std::vector<Wait> waits) {
-    return detail::any_in_run<detail::WaitedValue<Wait>>(
-        *this, detail::as_parts(*this, std::move(waits)));
+    return detail::any_in_run<detail::WaitedValue<Wait>>(*this,
+                                                         detail::as_parts(*this, std::move(waits)));
   }
 
   // --- What comes from outside -------------------------------------------------------------------
 
-  /// Until `predicate` is true. It is asked at once, and whenever something has happened to the run;
-  /// it looks at what the workflow knows, and does nothing else.
+  /// Until `predicate` is true. It is asked at once, and whenever something has happened to the
+  /// run; it looks at what the workflow knows, and does nothing else.
   template <std::predicate Predicate>
   [[nodiscard]] Durable<void, std::is_trivially_destructible_v<Predicate>> wait_until(
       Predicate predicate) {
@@ -211,12 +212,11 @@ class Context {
   // Handlers stay until the run ends: what they refer to must, too. They do not wait, begin no
   // operation, and are called in the order in which things came.
 
-  /// From now on `function` gets each signal of this name, beginning with those that were kept. What
-  /// it throws stops the run, which then fails with it.
+  /// From now on `function` gets each signal of this name, beginning with those that were kept.
+  /// What it throws stops the run, which then fails with it.
   template <Payload T, typename Function>
   void on_signal(std::string_view name, Function function) {
-    set_signal_handler(name,
-                       detail::handler_of<T, void>(std::string(name), std::move(function)));
+    set_signal_handler(name, detail::handler_of<T, void>(std::string(name), std::move(function)));
   }
   /// Answers updates of this name. What it throws is the answer, too. `validator` takes the same,
   /// and throws to refuse one before it happens; it changes nothing.
@@ -270,8 +270,8 @@ class Context {
   }
   [[noreturn]] void continue_as_new() { end_to_continue(nullptr); }
 
-  /// How an operation, or a coroutine that takes the `Context&`, ends; it throws nothing. So one can
-  /// wait for more after a failure:
+  /// How an operation, or a coroutine that takes the `Context&`, ends; it throws nothing. So one
+  /// can wait for more after a failure:
   ///
   /// ```
   /// auto charge = ctx.run("charge", ...);

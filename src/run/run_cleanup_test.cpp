@@ -187,9 +187,7 @@ TEST(RunSaga, ByHandAndWithoutAValue) {
     saga.undo("undo", [] {});
     co_await saga.compensate();
     co_await saga.compensate();
-    const auto nothing = [](Context& context, Saga&) -> Task<void> {
-      co_await context.sleep(0s);
-    };
+    const auto nothing = [](Context& context, Saga&) -> Task<void> { co_await context.sleep(0s); };
     co_await run_saga(ctx, nothing);
     EXPECT_THROW(saga.undo("undo", [] {}, {.timeout = -1s}), InvalidArgument);
     co_return true;

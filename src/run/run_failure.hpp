@@ -11,8 +11,8 @@ namespace holdfast::detail {
 /// number of an error of ours.
 [[nodiscard]] record::RunFailure failure_of(const std::exception_ptr& error);
 
-/// What a failure that was recorded is for the code that waits for the operation: a `StepFailed`, of
-/// a child a `RunFailed`. Of state, a `BadPayload` is one again.
+/// What a failure that was recorded is for the code that waits for the operation: a `StepFailed`,
+/// of a child a `RunFailed`. Of state, a `BadPayload` is one again.
 [[nodiscard]] std::exception_ptr exception_of(const record::RunFailure& failure);
 [[nodiscard]] std::exception_ptr child_exception_of(const record::RunFailure& failure);
 [[nodiscard]] std::exception_ptr state_exception_of(const record::RunFailure& failure);

@@ -117,8 +117,8 @@ TEST(RunWaitUntil, GoesOnOneAtATimeWhileItHolds) {
       co_await context.sleep(1s);
       --now;
     };
-    static_cast<void>(co_await ctx.all(use(ctx, free, inside, inside_max),
-                                       use(ctx, free, inside, inside_max)));
+    static_cast<void>(
+        co_await ctx.all(use(ctx, free, inside, inside_max), use(ctx, free, inside, inside_max)));
     co_return inside_max;
   };
   Machine machine(body);
@@ -244,8 +244,8 @@ TEST(RunUpdates, OfTheSameRequestGetTheFirstReply) {
 TEST(RunUpdates, ThatFailOrAreNotKnownAreTold) {
   Machine machine(counter);
   machine.step(started());
-  const Activated activated = machine.step({updated("r1", "add", 13), updated("r2", "sub", 1),
-                                            updated("r3", "add", "word")});
+  const Activated activated = machine.step(
+      {updated("r1", "add", 13), updated("r2", "sub", 1), updated("r3", "add", "word")});
   ASSERT_EQ(activated.replies.size(), 3U);
   EXPECT_THROW(std::rethrow_exception(activated.replies[0].error), std::runtime_error);
   EXPECT_THROW(std::rethrow_exception(activated.replies[1].error), NoSuchHandler);

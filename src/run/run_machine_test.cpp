@@ -409,7 +409,8 @@ TEST(RunMachineTest, TheFactsOfARun) {
                                  ctx.parent_id() + " " + ctx.type() + " " +
                                  std::to_string(ctx.started_at().time_since_epoch() / 1s));
   };
-  Machine child(body, RunMachine::Facts{"run-1", "test", nullptr, "uid", "top", "over", StoreTime(7s)});
+  Machine child(body,
+                RunMachine::Facts{"run-1", "test", nullptr, "uid", "top", "over", StoreTime(7s)});
   EXPECT_EQ(child.step(started()).end->value, "run-1 uid top over test 7");
   Machine top(body);
   EXPECT_EQ(top.step(started()).end->value, "run-1 run-1 run-1  test 0");

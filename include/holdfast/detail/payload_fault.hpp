@@ -14,6 +14,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+
+#include <holdfast/detail/payload_defaults.hpp>
 
 namespace holdfast::detail {
 
@@ -25,11 +28,6 @@ namespace holdfast::detail {
 [[nodiscard]] std::string unknown_member(const std::string& path, std::string_view name);
 [[nodiscard]] std::string member_path(const std::string& path, std::string_view name);
 [[nodiscard]] std::string element_path(const std::string& path, std::size_t index);
-
-template <typename T>
-struct IsOptional : std::false_type {};
-template <typename T>
-struct IsOptional<std::optional<T>> : std::true_type {};
 
 template <typename T>
 std::string payload_fault(const boost::json::value& value, const std::string& path,
@@ -86,15 +84,15 @@ std::string payload_fault(const boost::json::value& value, const std::string& pa
   } else if constexpr (std::same_as<T, bool>) {
     fault = fault_at(path, "true or false", value);
   } else if constexpr (std::integral<T>) {
-    fault = fault_at(path, value.is_number() ? "a whole number that fits" : "a whole number", value);
+    fault =
+        fault_at(path, value.is_number() ? "a whole number that fits" : "a whole number", value);
   } else if constexpr (std::floating_point<T>) {
     fault = fault_at(path, "a number", value);
   } else if constexpr (boost::json::is_string_like<T>::value) {
     fault = fault_at(path, "a string", value);
   } else if constexpr (boost::json::is_described_class<T>::value) {
     const boost::json::object* object = value.if_object();
-    fault = object != nullptr ? member_fault<T>(*object, path)
-                              : fault_at(path, "an object", value);
+    fault = object != nullptr ? member_fault<T>(*object, path) : fault_at(path, "an object", value);
   } else if constexpr (boost::json::is_map_like<T>::value) {
     const boost::json::object* object = value.if_object();
     if (object == nullptr) {
@@ -102,8 +100,8 @@ std::string payload_fault(const boost::json::value& value, const std::string& pa
     }
     for (const auto& member : *object) {
       if (!fault) {
-        fault = part_fault<typename T::mapped_type>(member.value(),
-                                                    member_path(path, member.key()));
+        fault =
+            part_fault<typename T::mapped_type>(member.value(), member_path(path, member.key()));
       }
     }
   } else if constexpr (boost::json::is_sequence_like<T>::value) {
