@@ -255,6 +255,27 @@ TEST(RunUpdates, ThatFailOrAreNotKnownAreTold) {
   EXPECT_FALSE(activated.end);
 }
 
+TEST(RunUpdates, ThatComeWithTheEndAreAnsweredToo) {
+  Machine machine(counter);
+  machine.step(started());
+  const Activated activated =
+      machine.step({updated("r1", "finish", nullptr), updated("r2", "add", 1)});
+  ASSERT_EQ(activated.replies.size(), 2U);
+  EXPECT_EQ(message_of(activated.replies[1].error), "run 'run-1' has ended, and takes no updates");
+}
+
+TEST(RunUpdates, WithAnswersThatAreTooLongFail) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    ctx.on_update<void, std::string>("all", [] { return std::string(kPayloadBytesMax, 'x'); });
+    co_await ctx.sleep(1h);
+    co_return nullptr;
+  };
+  Machine machine(body);
+  machine.step(started());
+  const Activated activated = machine.step(updated("r1", "all", nullptr));
+  EXPECT_THROW(std::rethrow_exception(activated.replies.at(0).error), BadPayload);
+}
+
 TEST(RunUpdates, AreCheckedBeforeTheyHappen) {
   Machine machine(counter);
   machine.step(started());

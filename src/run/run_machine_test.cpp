@@ -403,6 +403,26 @@ TEST(RunMachineTest, AReplayedRowIsHeldForTheNextActivation) {
   EXPECT_EQ(again.activate(at(0s), {}).end->value, "held");
 }
 
+TEST(RunMachineTest, ALoopWithoutAnEndFailsTheRun) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    for (;;) {
+      co_await ctx.sleep(0s);
+    }
+  };
+  const Activated activated = Machine(body).step(started());
+  EXPECT_NE(failure<Unsatisfiable>(activated).find("begins more than 100000 operations"),
+            std::string::npos);
+}
+
+TEST(RunMachineTest, AResultThatIsTooLongFailsTheRun) {
+  const Body body = [](Context&, boost::json::value) -> Task<boost::json::value> {
+    co_return boost::json::value(std::string(kPayloadBytesMax, 'x'));
+  };
+  const Activated activated = Machine(body).step(started());
+  EXPECT_NE(failure<BadPayload>(activated).find("the result of the run has 1048578 bytes"),
+            std::string::npos);
+}
+
 TEST(RunMachineTest, TheFactsOfARun) {
   const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     co_return boost::json::value(ctx.run_id() + " " + ctx.run_uid() + " " + ctx.root_id() + " " +
