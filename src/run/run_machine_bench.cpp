@@ -115,8 +115,7 @@ const Registration kTimers({.suite = "run",
                             .name = "replay_timers_at_once",
                             .ours = [] { return replay<Timers>(RunEvent::TIMER_FIRED); },
                             .peer = [] { return read<Timers>(RunEvent::TIMER_FIRED); },
-                            .peer_name = "protobuf reads the rows",
-                            .limit = {.ours_max = kNsMax}});
+                            .peer_name = "protobuf reads the rows"});
 
 }  // namespace
 
