@@ -179,7 +179,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   /// Runs stand where they stand, and go on elsewhere when the session has expired: `stop` hands
-  /// them over at once. What is under way ends on the executor, before the session goes.
+  /// them over at once. Without it, what is under way ends on the executors, which go before the
+  /// session and the store.
   ~Engine();
 
   /// Before `begin`.
@@ -190,7 +191,8 @@ class Engine {
   /// Takes its share of the runs of its queue, those of the dead included, and goes on with them.
   [[nodiscard]] Task<void> begin();
   /// Ends what is in hand, steps included, for at most `grace`, then hands the runs over: nobody
-  /// has to wait for this session to expire.
+  /// has to wait for this session to expire. Steps that take longer are asked to stop, and waited
+  /// for, as a thread cannot be ended from outside; others begin them anew.
   [[nodiscard]] Task<void> stop(Duration grace = std::chrono::seconds(10));
 
   /// Starts a run, durably. Throws `RunExists`, `InvalidArgument`.

@@ -49,10 +49,34 @@ void BackgroundTasks::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    ending = std::exchange(running_, {});
+    ending.swap(running_);
   }
+  // Without the lock: what is stopped may come back here.
   for (Spawned<void>& one : ending) {
     one.request_stop();
+  }
+  const std::lock_guard lock(mutex_);
+  running_.splice(running_.end(), ending);
+}
+
+Task<void> BackgroundTasks::join() {
+  close();
+  for (;;) {
+    std::list<Spawned<void>> ending;
+    {
+      const std::lock_guard lock(mutex_);
+      ending = std::exchange(running_, {});
+    }
+    if (ending.empty()) {
+      co_return;
+    }
+    for (Spawned<void>& one : ending) {
+      try {
+        co_await one;
+      } catch (const Cancelled&) {
+        continue;  // It was asked to.
+      }
+    }
   }
 }
 

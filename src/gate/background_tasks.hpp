@@ -30,6 +30,8 @@ class BackgroundTasks {
   void run_here(Task<void> task);
   /// Asks all to stop; none begins from now on.
   void close();
+  /// The same, and waits for their ends. Not in one of them.
+  [[nodiscard]] Task<void> join();
 
  private:
   void keep(Spawned<void> running);

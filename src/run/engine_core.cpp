@@ -127,11 +127,13 @@ Task<void> EngineCore::sweep() {
 
 Task<void> EngineCore::stop(Duration grace) {
   stopping_ = true;
-  loops_.close();
+  co_await loops_.join();
   static_cast<void>(co_await any(until_quiet(), for_a_while(grace)));
   co_await ownership_.hand_over();
   co_await ownership_.leave();
   close();
+  co_await world_->step_tasks.join();
+  co_await world_->tasks.join();
 }
 
 Task<void> EngineCore::until_quiet() {

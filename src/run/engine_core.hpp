@@ -83,8 +83,10 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                                                   Batch extra);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
-  [[nodiscard]] Task<boost::json::value> ask_here(std::shared_ptr<Tenure> tenure, std::string uid,
-                                                  record::RunEvent question, bool changes);
+  [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,
+                                                                 std::string uid,
+                                                                 record::RunEvent question,
+                                                                 bool changes);
   [[nodiscard]] Task<boost::json::value> ask_elsewhere(RunRow run, record::RunEvent question,
                                                        bool changes);
 

@@ -292,30 +292,39 @@ Task<boost::json::value> EngineCore::ask(std::string id, record::RunEvent questi
     const StoreTime now = co_await world_->store.time();
     question.set_request(world_->next_uid(now));
   }
-  RunRow run = co_await find_open(std::move(id));
-  boost::json::value answer;
-  if (const auto tenure = tenure_of(run.place)) {
-    answer = co_await ask_here(tenure, run.place.uid, std::move(question), changes);
-  } else {
-    answer = co_await ask_elsewhere(std::move(run), std::move(question), changes);
+  for (;;) {
+    RunRow run = co_await find_open(id);
+    const auto tenure = tenure_of(run.place);
+    if (tenure == nullptr) {
+      boost::json::value answer = co_await ask_elsewhere(std::move(run), question, changes);
+      co_return answer;
+    }
+    std::optional<boost::json::value> answer =
+        co_await ask_here(tenure, run.place.uid, question, changes);
+    if (answer) {
+      co_return *std::move(answer);
+    }
   }
-  co_return answer;
 }
 
-Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, std::string uid,
-                                              record::RunEvent question, bool changes) {
+/// Nothing: the run is not here any more, or has ended.
+Task<std::optional<boost::json::value>> EngineCore::ask_here(std::shared_ptr<Tenure> tenure,
+                                                             std::string uid,
+                                                             record::RunEvent question,
+                                                             bool changes) {
   auto answer = std::make_shared<LocalAnswer>();
   Mail mail;
   mail.kind = changes ? Mail::Kind::kEvent : Mail::Kind::kQuery;
   mail.event = std::move(question);
-  mail.answer = answer;
+  mail.answer = std::make_shared<AnswerDuty>(answer);
   const Tenure::Whereabouts where = co_await tenure->deliver(uid, std::move(mail));
-  if (where == Tenure::Whereabouts::kGone) {
-    throw NoSuchRun("run '" + uid + "' has ended");
-  }
   if (where == Tenure::Whereabouts::kParked) {
     throw StoreBusy("run '" + uid +
                     "' stands still, and answers nothing: Engine::describe says why");
+  }
+  std::optional<boost::json::value> given;
+  if (where == Tenure::Whereabouts::kGone) {
+    co_return given;
   }
   const std::uint64_t heard = answer->given.count();
   if (!answer->is_given) {
@@ -324,7 +333,10 @@ Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, st
   if (answer->error) {
     std::rethrow_exception(answer->error);
   }
-  co_return std::move(answer->value);
+  if (!answer->moved) {
+    given = std::move(answer->value);
+  }
+  co_return given;
 }
 
 Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent question,

@@ -49,8 +49,7 @@ void answer(const Mail& mail, boost::json::value value, std::exception_ptr error
     answers.erase(mail.consumed);
   }
   if (mail.answer != nullptr) {
-    mail.answer->value = std::move(value);
-    mail.answer->error = std::move(error);
+    mail.answer->set(std::move(value), std::move(error));
     mail.answer->give();
   }
 }
@@ -487,12 +486,11 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
       }
     }
   }
-  std::vector<std::shared_ptr<LocalAnswer>> answers;
+  std::vector<std::shared_ptr<AnswerDuty>> answers;
   for (UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
       if (mail.answer != nullptr && mail.event.request() == reply.request) {
-        mail.answer->value = std::move(reply.value);
-        mail.answer->error = std::move(reply.error);
+        mail.answer->set(std::move(reply.value), std::move(reply.error));
         answers.push_back(mail.answer);
       }
     }
@@ -507,14 +505,12 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
 }
 
 Task<void> LiveRun::answer_when_durable(std::shared_ptr<LiveRun> run, Version version,
-                                        std::vector<std::shared_ptr<LocalAnswer>> answers) {
+                                        std::vector<std::shared_ptr<AnswerDuty>> answers) {
   const bool is_durable = co_await run->tenure_->until_durable(version);
-  for (const std::shared_ptr<LocalAnswer>& answer : answers) {
-    if (!is_durable) {
-      answer->error = std::make_exception_ptr(OutcomeUnknown(
-          "the store failed while the update was written: ask the run how it stands"));
+  if (is_durable) {
+    for (const std::shared_ptr<AnswerDuty>& answer : answers) {
+      answer->give();
     }
-    answer->give();
   }
 }
 
@@ -603,13 +599,6 @@ void LiveRun::abandon() {
   }
   for (const auto& [operation, step] : open) {
     step->abandon();
-  }
-  for (Mail& mail : unread) {
-    if (mail.answer != nullptr) {
-      mail.answer->error =
-          std::make_exception_ptr(NoSuchRun("run '" + machine_.facts().id + "' has ended"));
-      mail.answer->give();
-    }
   }
   tenure_->return_mail(std::move(unread));
   ended_.ring();

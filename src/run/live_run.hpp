@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <run.pb.h>
@@ -29,6 +30,7 @@ class Tenure;
 struct LocalAnswer {
   Bell given;
   std::atomic<bool> is_given = false;
+  bool moved = false;  ///< Nobody answered: the run is not here any more.
   boost::json::value value;
   std::exception_ptr error;
 
@@ -36,6 +38,29 @@ struct LocalAnswer {
     is_given = true;
     given.ring();
   }
+};
+
+/// Whoever has it last and gives no answer tells the one who waits to ask elsewhere.
+class AnswerDuty {
+ public:
+  explicit AnswerDuty(std::shared_ptr<LocalAnswer> answer) noexcept : answer_(std::move(answer)) {}
+  AnswerDuty(const AnswerDuty&) = delete;
+  AnswerDuty& operator=(const AnswerDuty&) = delete;
+  ~AnswerDuty() {
+    if (!answer_->is_given) {
+      answer_->moved = true;
+      answer_->give();
+    }
+  }
+  /// `give` is to follow.
+  void set(boost::json::value value, std::exception_ptr error) {
+    answer_->value = std::move(value);
+    answer_->error = std::move(error);
+  }
+  void give() { answer_->give(); }
+
+ private:
+  std::shared_ptr<LocalAnswer> answer_;
 };
 
 /// Something for a run.
@@ -53,7 +78,7 @@ struct Mail {
   record::RunEvent event{};
   std::string consumed{};   ///< The row that it comes from, to be erased when it is dealt with.
   std::string reply_key{};  ///< Where the answer goes; empty: nowhere.
-  std::shared_ptr<LocalAnswer> answer{};
+  std::shared_ptr<AnswerDuty> answer{};
 };
 
 /// A run in memory. What happens to it is put into its mailbox, and one task at a time empties
@@ -143,7 +168,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                     Version version, StoreTime now);
   [[nodiscard]] static Task<void> answer_when_durable(
       std::shared_ptr<LiveRun> run, Version version,
-      std::vector<std::shared_ptr<LocalAnswer>> answers);
+      std::vector<std::shared_ptr<AnswerDuty>> answers);
   [[nodiscard]] static Task<void> send_on(std::shared_ptr<LiveRun> run, Writing writing);
   void finish(Version version);
 
