@@ -106,7 +106,8 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
     if (session_ != nullptr) {
       leases_.learn(session_->key(), {.liveness = Liveness::kLive, .own = true});
     }
-    Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
+    Changed changed{
+        .version = 0, .after = rows->head_version(), .served = plan(*rows, leases_, now)};
     std::vector<std::string> missing = leases_.take_missing();
     if (!missing.empty() || changed.served.needs_more_waiters) {
       co_await read_leases(std::move(missing), terms.now, store_now);

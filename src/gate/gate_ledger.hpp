@@ -38,6 +38,7 @@ class GateLedger {
   };
   struct Changed {
     Version version = 0;  ///< 0: nothing had to be written.
+    Version after = 0;    ///< Of the head that it was founded on; 0: there was none.
     Served served;
   };
 

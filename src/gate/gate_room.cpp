@@ -376,6 +376,7 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
   };
   GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
+  changed.after = done.after;
   changed.served = std::move(done.served);
   endings.are_over(changed.version);
   co_return changed;
@@ -407,6 +408,10 @@ void GateRoom::welcome(const Changed& changed) {
     arrival.handed_over = handed_over;
     arrival.awaited.release();
     waiting_.erase(found);
+  }
+  // Not if others came in between: whom they let in is not known here.
+  if (changed.version != 0 && changed.after == told_up_to_) {
+    told_up_to_ = changed.version;
   }
 }
 
@@ -494,7 +499,7 @@ Task<void> GateRoom::look_at(StoreTime at) {
 Task<void> GateRoom::watch_for_grants() {
   Watch watch = store_.watch(keys().holders_of(session_.id()));
   for (;;) {
-    const bool looked = co_await unless_busy(look_for_grants());
+    const bool looked = co_await unless_busy(look_for_grants_of_others());
     if (looked) {
       co_await watch.changed();
     } else {
@@ -531,16 +536,28 @@ Task<bool> GateRoom::unless_busy(Task<void> task) {
   co_return done;
 }
 
+/// Most news of a hot gate are of what this session did itself. To take the turn for them would keep
+/// those from it who hand the gate over, and make them do it by way of another thread.
+Task<void> GateRoom::look_for_grants_of_others() {
+  const Version told_before = told_up_to_;
+  const std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
+  if (!head || head->version < told_before || head->version > told_up_to_) {
+    co_await look_for_grants();
+  }
+}
+
 Task<void> GateRoom::look_for_grants() {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
   if (waiting_.empty()) {
     co_return;
   }
+  // Before the rows of those who were let in: who is let in after it is not told by this.
+  const std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
   const std::string prefix = keys().holders_of(session_.id());
   std::string after;
   for (bool more = true; more;) {
-    const ScanOptions behind{.after = after, .limit = kHoldersRead};
+    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = Read::kApplied};
     const Page page = co_await store_.scan(prefix, behind);
     for (const Entry& entry : page.entries) {
       const auto found = waiting_.find(entry.key.substr(prefix.size()));
@@ -559,6 +576,7 @@ Task<void> GateRoom::look_for_grants() {
     more = page.more;
     after = page.entries.empty() ? after : page.entries.back().key;
   }
+  told_up_to_ = head ? head->version : 0;
 }
 
 /// The net under all that wakes.

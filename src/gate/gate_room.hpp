@@ -110,6 +110,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
   [[nodiscard]] Task<void> watch_for_grants();
   [[nodiscard]] Task<void> look_for_grants();
+  [[nodiscard]] Task<void> look_for_grants_of_others();
   [[nodiscard]] Task<void> sweep();
   [[nodiscard]] Task<void> look_at(StoreTime at);
   [[nodiscard]] Task<void> serve_once();
@@ -140,6 +141,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
+  // The version of the gate's head up to which all who were let in were told. Read without the
+  // turn, too.
+  std::atomic<Version> told_up_to_ = 0;
 
   std::atomic<bool> attended_ = false;
   BackgroundTasks background_;
