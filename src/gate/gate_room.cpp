@@ -376,8 +376,11 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
   };
   GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
-  changed.after = done.after;
   changed.served = std::move(done.served);
+  // Not if others came in between: whom they let in is not known here.
+  if (changed.version != 0 && done.after == told_up_to_) {
+    told_up_to_ = changed.version;
+  }
   endings.are_over(changed.version);
   co_return changed;
 }
@@ -408,10 +411,6 @@ void GateRoom::welcome(const Changed& changed) {
     arrival.handed_over = handed_over;
     arrival.awaited.release();
     waiting_.erase(found);
-  }
-  // Not if others came in between: whom they let in is not known here.
-  if (changed.version != 0 && changed.after == told_up_to_) {
-    told_up_to_ = changed.version;
   }
 }
 
@@ -536,24 +535,34 @@ Task<bool> GateRoom::unless_busy(Task<void> task) {
   co_return done;
 }
 
-/// Most news of a hot gate are of what this session did itself. To take the turn for them would keep
-/// those from it who hand the gate over, and make them do it by way of another thread.
+/// Most news of a hot gate is of what this session did itself. To keep the turn while looking would
+/// make those who hand the gate over do it by way of another thread.
 Task<void> GateRoom::look_for_grants_of_others() {
   const Version told_before = told_up_to_;
-  const std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
-  if (!head || head->version < told_before || head->version > told_up_to_) {
-    co_await look_for_grants();
+  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
+  if (head && told_before <= head->version && head->version <= told_up_to_) {
+    co_return;
+  }
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
+  head = co_await store_.get(keys().head(), Read::kApplied);
+  if (!head || head->version != told_up_to_) {
+    co_await tell_all_who_were_let_in(std::move(head));
   }
 }
 
 Task<void> GateRoom::look_for_grants() {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
+  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
+  co_await tell_all_who_were_let_in(std::move(head));
+}
+
+/// With the turn; `head` was read in it, before those who were let in.
+Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
   if (waiting_.empty()) {
     co_return;
   }
-  // Before the rows of those who were let in: who is let in after it is not told by this.
-  const std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
   const std::string prefix = keys().holders_of(session_.id());
   std::string after;
   for (bool more = true; more;) {

@@ -109,8 +109,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   // In the background.
   [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
   [[nodiscard]] Task<void> watch_for_grants();
-  [[nodiscard]] Task<void> look_for_grants();
   [[nodiscard]] Task<void> look_for_grants_of_others();
+  [[nodiscard]] Task<void> look_for_grants();
+  [[nodiscard]] Task<void> tell_all_who_were_let_in(std::optional<Entry> head);
   [[nodiscard]] Task<void> sweep();
   [[nodiscard]] Task<void> look_at(StoreTime at);
   [[nodiscard]] Task<void> serve_once();
@@ -141,8 +142,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
-  // The version of the gate's head up to which all who were let in were told. Read without the
-  // turn, too.
+  // Of the gate's head: all who were let in up to it were told, or are being told by whoever has the
+  // turn. Read without it, too.
   std::atomic<Version> told_up_to_ = 0;
 
   std::atomic<bool> attended_ = false;
