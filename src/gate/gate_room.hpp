@@ -18,10 +18,10 @@
 
 #include <holdfast/gates.hpp>
 #include <holdfast/mutex.hpp>
-#include <holdfast/semaphore.hpp>
 #include <holdfast/spawn.hpp>
 
 #include "actors.hpp"
+#include "arrival.hpp"
 #include "background_tasks.hpp"
 #include "gate_ledger.hpp"
 
@@ -79,17 +79,6 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   class EndingsAfterTurn;
   class TakenEndings;
-  /// A task of this session that waits.
-  struct Arrival {
-    Arrival() : awaited(*arrived.try_acquire()) {}
-    Semaphore arrived{1};
-    Hold awaited;  ///< Let go when it was let in, or cannot be any more.
-    std::string waiter_key;
-    Version fence = 0;
-    std::vector<std::uint64_t> slots;
-    bool handed_over = false;
-    std::exception_ptr error;
-  };
   class Withdrawal;
 
   /// With the turn: what `plan` makes of the rows, when the holds were ended that were let go of.
