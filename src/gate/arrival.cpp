@@ -9,9 +9,8 @@
 namespace holdfast::detail {
 
 Arrival::Alarm::Alarm(Arrival& owner) noexcept
-    : Timer([](Timer& timer) noexcept {
-        static_cast<Alarm&>(timer).arrival.end(State::kTimedOut);
-      }),
+    : Timer(
+          [](Timer& timer) noexcept { static_cast<Alarm&>(timer).arrival.end(State::kTimedOut); }),
       arrival(owner) {}
 
 void Arrival::let_in(Grant grant) noexcept {

@@ -15,9 +15,9 @@
 
 namespace holdfast::detail {
 
-/// A task's wait until it is let in at a gate: awaited once, by the task that waits, and ended once,
-/// by whoever comes first. In a long queue nothing of it is in the processor's caches any more, so
-/// it is as little as can be.
+/// A task's wait until it is let in at a gate: awaited once, by the task that waits, and ended
+/// once, by whoever comes first. In a long queue nothing of it is in the processor's caches any
+/// more, so it is as little as can be.
 class Arrival final : public Completion {
  public:
   /// What it is told when it is let in.

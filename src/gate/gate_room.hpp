@@ -131,8 +131,8 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
-  // Of the gate's head: all who were let in up to it were told, or are being told by whoever has the
-  // turn. Read without it, too.
+  // Of the gate's head: all who were let in up to it were told, or are being told by whoever has
+  // the turn. Read without it, too.
   std::atomic<Version> told_up_to_ = 0;
 
   std::atomic<bool> attended_ = false;
