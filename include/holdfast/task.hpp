@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -11,6 +12,7 @@
 #include <variant>
 
 #include <holdfast/detail/check.hpp>
+#include <holdfast/detail/frame_memory.hpp>
 #include <holdfast/detail/task_context.hpp>
 #include <holdfast/error.hpp>
 
@@ -38,6 +40,9 @@ namespace detail {
 /// What the promises of all our coroutines have in common.
 class PromiseBase {
  public:
+  static void* operator new(std::size_t size) { return allocate_frame(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept { free_frame(frame, size); }
+
   [[nodiscard]] TaskContext& task_context() const noexcept { return *context_; }
   [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
 

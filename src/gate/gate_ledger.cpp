@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/this_task.hpp>
@@ -59,6 +60,7 @@ GateLedger::GateLedger(Store& store, GateKeys keys, const Session* session)
 
 void GateLedger::forget() {
   rows_.reset();
+  ahead_.clear();
   leases_.forget();
 }
 
@@ -92,8 +94,13 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
       GateRows read = co_await load_gate(store_, keys_, waiters_max, Read::kApplied);
       rows.emplace(std::move(read));
     }
-    if (known_before && rows->has_more_waiters() && rows->waiters().size() < kWaitersLeftMin) {
-      co_await read_more_waiters(*rows);
+    if (!known_before) {
+      ahead_.clear();
+    } else if (rows->has_more_waiters() && rows->waiters().size() < kWaitersLeftMin) {
+      if (ahead_.empty()) {
+        co_await read_ahead(*rows);
+      }
+      read_next_waiters(*rows);
     }
     if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
       co_await add_waiter(*rows, terms.waiter_key);
@@ -106,7 +113,8 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
     if (session_ != nullptr) {
       leases_.learn(session_->key(), {.liveness = Liveness::kLive, .own = true});
     }
-    Changed changed{.version = 0, .served = plan(*rows, leases_, now)};
+    Changed changed{
+        .version = 0, .after = rows->head_version(), .served = plan(*rows, leases_, now)};
     std::vector<std::string> missing = leases_.take_missing();
     if (!missing.empty() || changed.served.needs_more_waiters) {
       co_await read_leases(std::move(missing), terms.now, store_now);
@@ -127,6 +135,7 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
       co_await drop_old_grants(*rows, now);
     }
     Batch batch = rows->take_batch();
+    note_changes_ahead(*rows, batch);
     if (session_ != nullptr) {
       batch.require_version(session_->key(), session_->version());
     }
@@ -146,15 +155,35 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
 }
 
 /// If others have changed the gate since, the commit will tell.
-Task<void> GateLedger::read_more_waiters(GateRows& rows) {
+Task<void> GateLedger::read_ahead(const GateRows& rows) {
   const std::string known_to = rows.waiters_known_to();
   const std::string prefix = keys_.waiters();
   const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
-  const Page page = co_await store_.scan(prefix, next);
-  for (const Entry& entry : page.entries) {
-    rows.read_next_waiter(entry);
+  Page page = co_await store_.scan(prefix, next);
+  std::ranges::move(page.entries, std::back_inserter(ahead_));
+  more_behind_ahead_ = page.more;
+}
+
+void GateLedger::read_next_waiters(GateRows& rows) {
+  while (!ahead_.empty() && rows.waiters().size() < kWaitersLeftMin) {
+    rows.read_next_waiter(ahead_.front());
+    ahead_.pop_front();
   }
-  rows.has_more_waiters(page.more);
+  rows.has_more_waiters(!ahead_.empty() || more_behind_ahead_);
+}
+
+/// Whoever comes or leaves among those ahead makes them wrong.
+void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
+  for (const Batch::Write& write : batch.writes()) {
+    if (ahead_.empty()) {
+      return;
+    }
+    if (write.key > ahead_.back().key) {
+      more_behind_ahead_ = true;
+    } else if (write.key > rows.waiters_known_to()) {
+      ahead_.clear();
+    }
+  }
 }
 
 Task<void> GateLedger::add_waiter(GateRows& rows, std::string key) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
@@ -38,6 +39,7 @@ class GateLedger {
   };
   struct Changed {
     Version version = 0;  ///< 0: nothing had to be written.
+    Version after = 0;    ///< Of the head that it was founded on; 0: there was none.
     Served served;
   };
 
@@ -57,7 +59,9 @@ class GateLedger {
   [[nodiscard]] Task<void> forget_what_is_old();
 
  private:
-  [[nodiscard]] Task<void> read_more_waiters(GateRows& rows);
+  [[nodiscard]] Task<void> read_ahead(const GateRows& rows);
+  void read_next_waiters(GateRows& rows);
+  void note_changes_ahead(const GateRows& rows, const Batch& batch);
   [[nodiscard]] Task<void> add_waiter(GateRows& rows, std::string key);
   [[nodiscard]] Task<void> read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
                                        StoreTime store_now);
@@ -67,6 +71,10 @@ class GateLedger {
   const GateKeys keys_;
   const Session* session_;
   std::optional<GateRows> rows_;
+  // The waiters behind those of `rows_`, without a gap: to make records of many at once would take
+  // memory that is not in the processor's caches.
+  std::deque<Entry> ahead_;
+  bool more_behind_ahead_ = false;
   KnownLeases leases_;
   std::minstd_rand random_;
 };

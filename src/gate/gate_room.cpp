@@ -164,13 +164,14 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
     throw InvalidArgument("the time-out of an acquire is below zero");
   }
   const bool only_at_once = options.timeout == Duration::zero();
-  const TimePoint give_up_at =
-      options.timeout ? this_task::clock().now() + *options.timeout : TimePoint::max();
+  const auto give_up_at =
+      options.timeout ? std::optional(this_task::clock().now() + *options.timeout) : std::nullopt;
   const std::vector<std::uint64_t> actors = current_actors();
   GateRequest request = room->request_for(wish, actors);
 
   Asked asked;
-  const auto arrival = std::make_shared<Arrival>();
+  Arrival::Grant granted;
+  std::shared_ptr<Arrival> arrival;
   std::optional<Withdrawal> withdrawal;
   {
     const EndingsAfterTurn endings_after(*room);
@@ -200,12 +201,13 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
         withdrawal->not_needed();
         break;
       case Asked::Outcome::kHeld:
-        arrival->fence = changed.version;
-        arrival->slots = slots_of(*room->ledger_.rows(), asked.key);
-        arrival->handed_over = room->is_handed_over(changed, request.weight);
+        granted.fence = changed.version;
+        granted.slots = slots_of(*room->ledger_.rows(), asked.key);
+        granted.handed_over = room->is_handed_over(changed, request.weight);
         break;
       case Asked::Outcome::kWaits:
         withdrawal->waits_as(asked.key);
+        arrival = std::make_shared<Arrival>(room->name(), give_up_at);
         arrival->waiter_key = asked.key;
         room->waiting_.emplace(request.request_id, arrival);
         break;
@@ -219,21 +221,18 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   }
   if (asked.outcome == Asked::Outcome::kWaits) {
     room->attend();
-    const WaitOptions until{.deadline = give_up_at};
-    const Hold arrived = co_await arrival->arrived.acquire(1, until);
-    if (arrival->error) {
-      std::rethrow_exception(arrival->error);
-    }
+    Arrival& wait = *arrival;
+    granted = co_await wait;
   }
-  if (!arrival->handed_over) {
-    co_await room->store_.until_durable(arrival->fence);
+  if (!granted.handed_over) {
+    co_await room->store_.until_durable(granted.fence);
   }
   withdrawal->not_needed();
-  DurableHold::Granted granted{room->keys().holder(request.owner, request.request_id),
-                               arrival->fence, std::move(arrival->slots),
-                               wish.actor.empty() && !actors.empty() ? actors.front() : 0};
-  room->hold_counts_->add(granted.actor);
-  co_return DurableHold(std::move(room), std::move(granted));
+  DurableHold::Granted hold{room->keys().holder(request.owner, request.request_id), granted.fence,
+                            std::move(granted.slots),
+                            wish.actor.empty() && !actors.empty() ? actors.front() : 0};
+  room->hold_counts_->add(hold.actor);
+  co_return DurableHold(std::move(room), std::move(hold));
 }
 
 Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::GateWaiter waiter) {
@@ -377,6 +376,10 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
   GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
   changed.served = std::move(done.served);
+  // Not if others came in between: whom they let in is not known here.
+  if (changed.version != 0 && done.after == told_up_to_) {
+    told_up_to_ = changed.version;
+  }
   endings.are_over(changed.version);
   co_return changed;
 }
@@ -401,11 +404,8 @@ void GateRoom::welcome(const Changed& changed) {
     if (admitted.lease_key != session_.key() || found == waiting_.end()) {
       continue;
     }
-    Arrival& arrival = *found->second;
-    arrival.fence = changed.version;
-    arrival.slots = slots_of(*ledger_.rows(), admitted.holder_key);
-    arrival.handed_over = handed_over;
-    arrival.awaited.release();
+    found->second->let_in(
+        {changed.version, slots_of(*ledger_.rows(), admitted.holder_key), handed_over});
     waiting_.erase(found);
   }
 }
@@ -457,8 +457,7 @@ Task<void> GateRoom::fail_all(std::exception_ptr error) {
     ending_ = false;
   }
   for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
-    arrival->error = error;
-    arrival->awaited.release();
+    arrival->fail(error);
   }
 }
 
@@ -494,7 +493,7 @@ Task<void> GateRoom::look_at(StoreTime at) {
 Task<void> GateRoom::watch_for_grants() {
   Watch watch = store_.watch(keys().holders_of(session_.id()));
   for (;;) {
-    const bool looked = co_await unless_busy(look_for_grants());
+    const bool looked = co_await unless_busy(look_for_grants_of_others());
     if (looked) {
       co_await watch.changed();
     } else {
@@ -531,16 +530,38 @@ Task<bool> GateRoom::unless_busy(Task<void> task) {
   co_return done;
 }
 
+/// Most news of a hot gate is of what this session did itself. To keep the turn while looking would
+/// make those who hand the gate over do it by way of another thread.
+Task<void> GateRoom::look_for_grants_of_others() {
+  const Version told_before = told_up_to_;
+  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
+  if (head && told_before <= head->version && head->version <= told_up_to_) {
+    co_return;
+  }
+  const EndingsAfterTurn endings_after(*this);
+  const Hold turn = co_await turn_.lock();
+  head = co_await store_.get(keys().head(), Read::kApplied);
+  if (!head || head->version != told_up_to_) {
+    co_await tell_all_who_were_let_in(std::move(head));
+  }
+}
+
 Task<void> GateRoom::look_for_grants() {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
+  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
+  co_await tell_all_who_were_let_in(std::move(head));
+}
+
+/// With the turn; `head` was read in it, before those who were let in.
+Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
   if (waiting_.empty()) {
     co_return;
   }
   const std::string prefix = keys().holders_of(session_.id());
   std::string after;
   for (bool more = true; more;) {
-    const ScanOptions behind{.after = after, .limit = kHoldersRead};
+    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = Read::kApplied};
     const Page page = co_await store_.scan(prefix, behind);
     for (const Entry& entry : page.entries) {
       const auto found = waiting_.find(entry.key.substr(prefix.size()));
@@ -550,15 +571,13 @@ Task<void> GateRoom::look_for_grants() {
       ledger_.forget();
       GateRows granted(keys());
       granted.read_holder(entry);
-      Arrival& arrival = *found->second;
-      arrival.fence = entry.version;
-      arrival.slots = slots_of(granted, entry.key);
-      arrival.awaited.release();
+      found->second->let_in({entry.version, slots_of(granted, entry.key), false});
       waiting_.erase(found);
     }
     more = page.more;
     after = page.entries.empty() ? after : page.entries.back().key;
   }
+  told_up_to_ = head ? head->version : 0;
 }
 
 /// The net under all that wakes.
@@ -612,9 +631,8 @@ Task<void> GateRoom::look_for_dropped() {
       continue;
     }
     const auto arrival = waiting_.extract(request_id).mapped();
-    arrival->error = std::make_exception_ptr(
-        Dropped("'" + name() + "': an operator has ended the hold before it was seen here"));
-    arrival->awaited.release();
+    arrival->fail(std::make_exception_ptr(
+        Dropped("'" + name() + "': an operator has ended the hold before it was seen here")));
   }
 }
 

@@ -18,10 +18,10 @@
 
 #include <holdfast/gates.hpp>
 #include <holdfast/mutex.hpp>
-#include <holdfast/semaphore.hpp>
 #include <holdfast/spawn.hpp>
 
 #include "actors.hpp"
+#include "arrival.hpp"
 #include "background_tasks.hpp"
 #include "gate_ledger.hpp"
 
@@ -79,17 +79,6 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   class EndingsAfterTurn;
   class TakenEndings;
-  /// A task of this session that waits.
-  struct Arrival {
-    Arrival() : awaited(*arrived.try_acquire()) {}
-    Semaphore arrived{1};
-    Hold awaited;  ///< Let go when it was let in, or cannot be any more.
-    std::string waiter_key;
-    Version fence = 0;
-    std::vector<std::uint64_t> slots;
-    bool handed_over = false;
-    std::exception_ptr error;
-  };
   class Withdrawal;
 
   /// With the turn: what `plan` makes of the rows, when the holds were ended that were let go of.
@@ -109,7 +98,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   // In the background.
   [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
   [[nodiscard]] Task<void> watch_for_grants();
+  [[nodiscard]] Task<void> look_for_grants_of_others();
   [[nodiscard]] Task<void> look_for_grants();
+  [[nodiscard]] Task<void> tell_all_who_were_let_in(std::optional<Entry> head);
   [[nodiscard]] Task<void> sweep();
   [[nodiscard]] Task<void> look_at(StoreTime at);
   [[nodiscard]] Task<void> serve_once();
@@ -140,6 +131,9 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   std::map<std::string, std::shared_ptr<Arrival>> waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
+  // Of the gate's head: all who were let in up to it were told, or are being told by whoever has
+  // the turn. Read without it, too.
+  std::atomic<Version> told_up_to_ = 0;
 
   std::atomic<bool> attended_ = false;
   BackgroundTasks background_;

@@ -2,6 +2,7 @@
 #include "disk_store.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -18,25 +19,24 @@ using Changes = std::map<std::string, std::optional<Entry>, std::less<>>;
 Page merged(Page page, Changes& changes, std::size_t limit) {
   // What lies behind the page comes with the next one.
   const auto end = page.more ? changes.upper_bound(page.entries.back().key) : changes.end();
-  std::map<std::string, Entry> entries;
-  for (Entry& entry : page.entries) {
-    if (!changes.contains(entry.key)) {
-      std::string key = entry.key;
-      entries.emplace(std::move(key), std::move(entry));
-    }
-  }
-  for (auto change = changes.begin(); change != end; change = changes.erase(change)) {
-    if (change->second) {
-      entries.emplace(change->first, *std::move(change->second));
-    }
-  }
   Page all{{}, page.more};
-  for (auto& [key, entry] : entries) {
-    if (all.entries.size() == limit) {
-      all.more = true;
-      break;
+  all.entries.reserve(page.entries.size());
+  auto entry = page.entries.begin();
+  for (auto change = changes.begin(); change != end; change = changes.erase(change)) {
+    for (; entry != page.entries.end() && entry->key < change->first; ++entry) {
+      all.entries.push_back(std::move(*entry));
     }
-    all.entries.push_back(std::move(entry));
+    if (entry != page.entries.end() && entry->key == change->first) {
+      ++entry;
+    }
+    if (change->second) {
+      all.entries.push_back(*std::move(change->second));
+    }
+  }
+  std::move(entry, page.entries.end(), std::back_inserter(all.entries));
+  if (all.entries.size() > limit) {
+    all.entries.resize(limit);
+    all.more = true;
   }
   return all;
 }

@@ -15,6 +15,14 @@ void RowList::push(Row& row) noexcept {
   bytes_ += bytes_of(row);
 }
 
+void RowList::push_front(Row& row) noexcept {
+  row.next_ = first_;
+  last_ = first_ == nullptr ? &row : last_;
+  first_ = &row;
+  ++size_;
+  bytes_ += bytes_of(row);
+}
+
 Row& RowList::pop() noexcept {
   Row& row = *first_;
   first_ = row.next_;
@@ -150,7 +158,7 @@ void KnownRows::forget_oldest() {
 void KnownRows::recycle(Row& row) noexcept {
   row.key.clear();
   row.value.reset();
-  spare_.push(row);
+  spare_.push_front(row);  // The one that was used last is in the processor's caches.
 }
 
 void KnownRows::clear() noexcept {

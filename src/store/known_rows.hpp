@@ -52,6 +52,7 @@ class RowList {
     return row.key.size() + (row.value ? row.value->size() : 0);
   }
   void push(Row& row) noexcept;
+  void push_front(Row& row) noexcept;
   Row& pop() noexcept;
   void append(RowList& other) noexcept;
 
