@@ -12,9 +12,9 @@ namespace holdfast {
 
 namespace detail {
 
-void RunOperation::give_up() noexcept {
+bool RunOperation::give_up() noexcept {
   cancelled_ = true;
-  machine_.give_up(number_);
+  return machine_.give_up(*this);
 }
 
 boost::json::value RunOperation::take(std::string_view what) {
@@ -23,7 +23,8 @@ boost::json::value RunOperation::take(std::string_view what) {
     outcome_ = Taken{};
     return taken;
   }
-  if (auto* error = std::get_if<std::exception_ptr>(&outcome_)) {
+  auto* const error = std::get_if<std::exception_ptr>(&outcome_);
+  if (error != nullptr && !cancelled_) {
     std::rethrow_exception(*error);
   }
   if (std::holds_alternative<Taken>(outcome_)) {

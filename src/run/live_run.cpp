@@ -176,19 +176,21 @@ LiveRun::Taken LiveRun::take(Mail mail) {
   return std::exchange(driven_, true) ? Taken::kBehindOthers : Taken::kAsFirst;
 }
 
-std::vector<Mail> LiveRun::take_mail() {
+/// Nothing: there is nothing to do, and from now on somebody else may drive it.
+std::optional<std::vector<Mail>> LiveRun::take_mail() {
   const std::lock_guard lock(mutex_);
   if (mail_.empty() && !machine_.has_held()) {
     driven_ = false;
     last_driven_ = tenure_->world().store.clock().now();
+    return std::nullopt;
   }
   return std::exchange(mail_, {});
 }
 
 Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
   for (;;) {
-    std::vector<Mail> mails = run->take_mail();
-    if (mails.empty() && !run->machine_.has_held()) {
+    std::optional<std::vector<Mail>> mails = run->take_mail();
+    if (!mails) {
       run->tenure_->world().rests.ring();
       co_return;
     }
@@ -196,7 +198,7 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
     std::string failure;
     bool is_its_own = false;
     try {
-      goes_on = co_await run->handle(std::move(mails));
+      goes_on = co_await run->handle(*std::move(mails));
     } catch (const Cancelled&) {
       co_return;  // The engine ends.
     } catch (const Error& error) {

@@ -152,7 +152,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
   enum class Taken : std::uint8_t { kNot, kAsFirst, kBehindOthers };
   [[nodiscard]] Taken take(Mail mail);
-  [[nodiscard]] std::vector<Mail> take_mail();
+  [[nodiscard]] std::optional<std::vector<Mail>> take_mail();
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
   [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);

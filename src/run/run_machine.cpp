@@ -401,7 +401,7 @@ bool RunMachine::settle_conditions() {
       operation->fail(std::current_exception());
     }
     if (is_true) {
-      give_up(operation->number());
+      stop_waiting_for(operation->number());
       operation.reset();
       condition.predicate = nullptr;
       any = true;
@@ -412,7 +412,17 @@ bool RunMachine::settle_conditions() {
   return any;
 }
 
-void RunMachine::give_up(std::uint64_t operation) noexcept {
+bool RunMachine::give_up(const RunOperation& operation) noexcept {
+  const bool is_under_way = operation.number() < first_of_activation_;
+  if (operation.must_end() && is_under_way) {
+    current_.unwanted.push_back(operation.number());
+    return false;
+  }
+  stop_waiting_for(operation.number());
+  return true;
+}
+
+void RunMachine::stop_waiting_for(std::uint64_t operation) noexcept {
   if (pending_.take(operation) == nullptr) {
     return;
   }
@@ -581,6 +591,7 @@ RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_
   check_name("a step", name);
   check_options(name, options);
   Operation operation = begin(record::RunOperation::STEP, name);
+  operation->set_must_end();
   pending_.add(operation);
   BegunStep& step = current_.steps.emplace_back();
   step.operation = operation->number();

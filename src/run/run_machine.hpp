@@ -78,6 +78,8 @@ struct Activated {
   /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop.
   /// Not those that were begun in the same activation: these are in none of the lists above.
   std::vector<std::uint64_t> given_up;
+  /// Steps that are to stop. Their ends are waited for.
+  std::vector<std::uint64_t> unwanted;
   std::optional<RunEnd> end;
 };
 
@@ -152,8 +154,8 @@ class RunMachine {
 
   // For `RunOperation`.
 
-  /// Nobody waits for it any more.
-  void give_up(std::uint64_t operation) noexcept;
+  /// Nobody wants it any more. False: its end has to be waited for all the same.
+  [[nodiscard]] bool give_up(const RunOperation& operation) noexcept;
 
  private:
   class Root;
@@ -185,6 +187,7 @@ class RunMachine {
   void take_update(const Event& event);
   void go_on();
   [[nodiscard]] bool settle_conditions();
+  void stop_waiting_for(std::uint64_t operation) noexcept;
   void withdraw_given_up();
 
   [[nodiscard]] Operation begin(Kind kind, std::string_view name);

@@ -49,10 +49,14 @@ class RunOperation final : private Wait {
     wake();
   }
 
+  /// Once it is under way, a wait for it is over when it has ended, and not before: it uses what the
+  /// one who waits has.
+  void set_must_end() noexcept { must_end_ = true; }
+  [[nodiscard]] bool must_end() const noexcept { return must_end_; }
+
   /// False: it has not to wait, or must not.
   [[nodiscard]] bool wait(TaskContext& context, std::coroutine_handle<> coroutine) noexcept {
-    if (!context.begin_wait(*this)) {
-      give_up();
+    if (!context.begin_wait(*this) && give_up()) {
       return false;
     }
     context_ = &context;
@@ -71,12 +75,12 @@ class RunOperation final : private Wait {
     }
   }
   void cancel() noexcept override {
-    if (coroutine_) {
-      give_up();
+    if (coroutine_ && give_up()) {
       wake();
     }
   }
-  void give_up() noexcept;
+  /// False: its end has to be waited for.
+  [[nodiscard]] bool give_up() noexcept;
 
   RunMachine& machine_;
   std::uint64_t number_;
@@ -84,6 +88,7 @@ class RunOperation final : private Wait {
   TaskContext* context_ = nullptr;
   std::coroutine_handle<> coroutine_;
   bool cancelled_ = false;
+  bool must_end_ = false;
 };
 
 }  // namespace holdfast::detail
