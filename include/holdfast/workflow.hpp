@@ -145,7 +145,9 @@ class Context {
 
   /// Waits for all: operations, named or not, and coroutines that take the `Context&`. As
   /// `holdfast::all`: the results in their order, `void` as `std::monostate`; if one fails, nobody
-  /// waits for the others any more, and its failure is thrown.
+  /// waits for the others any more, and its failure is thrown. Coroutines begin in the order in
+  /// which they are given. Of operations, name all but one: compilers differ in which of two in one
+  /// call they make first.
   ///
   /// ```
   /// auto [stock, credit] = co_await ctx.all(check_stock(ctx, order), check_credit(ctx, order));
@@ -301,6 +303,10 @@ class Context {
     static_assert((detail::can_be_written_inside<Waits>() && ...),
                   "g++ before 13 destroys twice what this function captured. Name the operation, "
                   "then give its name: auto step = ctx.run(...); co_await ctx.all(step, ...);");
+    static_assert((detail::kIsTemporaryOperation<Waits> + ... + 0) <= 1,
+                  "compilers differ in which of two operations in one call they make first, and "
+                  "the journal has them in their order. Name them: auto first = ctx.sleep(...); "
+                  "auto second = ctx.run(...); co_await ctx.all(first, second);");
   }
   [[nodiscard]] Operation begin_step(std::string_view name, std::unique_ptr<detail::StepCode> code,
                                      const StepOptions& options);

@@ -593,9 +593,7 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
                                               const ChildOptions& options) {
   check_name("a child", type);
   check_options(type, options);
-  if (!is_replaying()) {
-    static_cast<void>(payload_text(input, "the input of child '" + std::string(type) + "'"));
-  }
+  static_cast<void>(payload_text(input, "the input of child '" + std::string(type) + "'"));
   Operation operation = begin(record::RunOperation::CHILD, type);
   pending_.add(operation);
   BegunChild& child = current_.children.emplace_back();

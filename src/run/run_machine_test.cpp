@@ -4,110 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
-#include <memory>
+#include <stdexcept>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <holdfast/workflow.hpp>
 
-#include "run_payload.hpp"
+#include "run_by_hand.hpp"
 
 namespace holdfast::detail {
 namespace {
-
-using namespace std::chrono_literals;
-using Event = record::RunEvent;
-
-using Body = std::function<Task<boost::json::value>(Context&, boost::json::value)>;
-
-class CodeOf final : public WorkflowCode {
- public:
-  explicit CodeOf(Body body) : body_(std::move(body)) {}
-  [[nodiscard]] Task<boost::json::value> run(Context& context,
-                                             boost::json::value input) const override {
-    return body_(context, std::move(input));
-  }
-
- private:
-  Body body_;
-};
-
-Event started() {
-  Event event;
-  event.set_kind(Event::STARTED);
-  return event;
-}
-Event ended(std::uint64_t operation, const boost::json::value& value) {
-  Event event;
-  event.set_kind(Event::STEP_ENDED);
-  event.set_operation(operation);
-  event.set_payload(payload_text(value));
-  return event;
-}
-Event failed(std::uint64_t operation, const char* message) {
-  Event event;
-  event.set_kind(Event::STEP_ENDED);
-  event.set_operation(operation);
-  event.mutable_failure()->set_message(message);
-  return event;
-}
-Event fired(std::uint64_t operation) {
-  Event event;
-  event.set_kind(Event::TIMER_FIRED);
-  event.set_operation(operation);
-  return event;
-}
-Event signalled(const char* name, const boost::json::value& value) {
-  Event event;
-  event.set_kind(Event::SIGNALLED);
-  event.set_name(name);
-  event.set_payload(payload_text(value));
-  return event;
-}
-Event cancel() {
-  Event event;
-  event.set_kind(Event::CANCEL_REQUESTED);
-  return event;
-}
-
-StoreTime at(Duration time) { return StoreTime(1h + time); }
-
-/// A run that keeps its journal.
-class Machine {
- public:
-  explicit Machine(Body body, boost::json::value input = nullptr)
-      : code_(std::move(body)), machine_(code_, {"run-1", "test", std::move(input)}) {}
-
-  Activated step(Event event, Duration now = 0s) {
-    return step(std::vector{std::move(event)}, now);
-  }
-  Activated step(std::vector<Event> events, Duration now = 0s) {
-    Activated activated = machine_.activate(at(now), std::move(events));
-    journal.push_back(activated.record);
-    return activated;
-  }
-
-  std::vector<record::Activation> journal;
-
- private:
-  CodeOf code_;
-  RunMachine machine_;
-};
-
-/// Goes over a journal with some code; what the last row came to.
-Activated replay(const std::vector<record::Activation>& journal, Body body,
-                 boost::json::value input = nullptr) {
-  const CodeOf code(std::move(body));
-  RunMachine machine(code, {"run-1", "test", std::move(input)});
-  Activated last;
-  for (const record::Activation& row : journal) {
-    last = machine.replay(row);
-  }
-  return last;
-}
 
 Task<boost::json::value> two_steps(Context& ctx, boost::json::value input) {
   auto first = ctx.run("first", [] { return 1; });
@@ -286,15 +191,6 @@ TEST(RunMachineTest, ATaskWithoutTheContextIsRefused) {
 
 // --- Code that does not fit its journal ----------------------------------------------------------
 
-std::string complaint(const std::vector<record::Activation>& journal, const Body& body) {
-  try {
-    static_cast<void>(replay(journal, body));
-  } catch (const NondeterminismError& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 Task<boost::json::value> renamed(Context& ctx, boost::json::value) {
   auto first = ctx.run("erste", [] { return 1; });
   const int one = co_await first;
@@ -423,6 +319,114 @@ TEST(RunMachineTest, AnEventForWhatHasEndedIsPassedOver) {
   EXPECT_EQ(machine.step(ended(1, 6)).end->value, 11);
 }
 
+TEST(RunMachineTest, AnEventOfALaterVersionIsRefusedAndChangesNothing) {
+  Machine machine(two_steps, 0);
+  machine.step(started());
+  Event later = ended(0, 5);
+  later.set_kind(static_cast<Event::Kind>(99));
+  EXPECT_THROW(static_cast<void>(machine.inner().activate(at(0s), {ended(0, 5), later})),
+               NewerFormat);
+  machine.step(ended(0, 5));
+  EXPECT_EQ(machine.step(ended(1, 6)).end->value, 11);
+}
+
+TEST(RunMachineTest, ASecondCancelDoesNothing) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    int cancelled = 0;
+    for (int i = 0; i < 2; ++i) {
+      try {
+        co_await ctx.sleep(1h);
+      } catch (const Cancelled&) {
+        ++cancelled;
+      }
+    }
+    co_await ctx.shielded(ctx.sleep(1s));
+    co_return cancelled;
+  };
+  Machine machine(body);
+  machine.step(started());
+  const Activated activated = machine.step({cancel(), cancel()});
+  EXPECT_EQ(activated.given_up, std::vector<std::uint64_t>{0});
+  ASSERT_EQ(activated.timers.size(), 1U) << "one that is cancelled at once is never set";
+  EXPECT_EQ(activated.timers[0].operation, 2U);
+  machine.step(cancel());
+  EXPECT_EQ(machine.step(fired(2)).end->value, 2);
+}
+
+TEST(RunMachineTest, AnOperationIsAwaitedOnce) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    auto step = ctx.run("step", [] { return 1; });
+    const int one = co_await step;
+    const int two = co_await step;
+    co_return one + two;
+  };
+  Machine machine(body);
+  machine.step(started());
+  EXPECT_NE(failure<WrongContext>(machine.step(ended(0, 1))).find("'step' is awaited twice"),
+            std::string::npos);
+}
+
+TEST(RunMachineTest, HeldEventsComeFirstAndAreRecordedOnce) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    std::string order;
+    auto first = ctx.signal<std::string>("go");
+    order += co_await first;
+    auto second = ctx.signal<std::string>("go");
+    order += co_await second;
+    co_return boost::json::value(order);
+  };
+  Machine machine(body);
+  machine.step(started());
+  EXPECT_FALSE(machine.inner().has_held());
+  machine.hold({signalled("go", "held")});
+  EXPECT_TRUE(machine.inner().has_held());
+  const Activated activated = machine.step(signalled("go", "next"));
+  EXPECT_FALSE(machine.inner().has_held());
+  EXPECT_EQ(activated.end->value, "heldnext");
+  EXPECT_EQ(machine.journal.back().events_size(), 1);
+  EXPECT_EQ(machine.journal.front().held_size(), 1);
+  EXPECT_EQ(replay(machine.journal, body).end->value, "heldnext");
+}
+
+TEST(RunMachineTest, AReplayedRowIsHeldForTheNextActivation) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    const auto word = co_await ctx.signal<std::string>("go");
+    co_return boost::json::value(word);
+  };
+  Machine machine(body);
+  machine.step(started());
+  machine.hold({signalled("go", "held")});
+  const CodeOf code(body);
+  RunMachine again(code, {"run-1", "test", nullptr});
+  static_cast<void>(again.replay(machine.journal[0]));
+  EXPECT_TRUE(again.has_held());
+  EXPECT_EQ(again.activate(at(0s), {}).end->value, "held");
+}
+
+TEST(RunMachineTest, TheFactsOfARun) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    co_return boost::json::value(ctx.run_id() + " " + ctx.run_uid() + " " + ctx.root_id() + " " +
+                                 ctx.parent_id() + " " + ctx.type() + " " +
+                                 std::to_string(ctx.started_at().time_since_epoch() / 1s));
+  };
+  Machine child(body, RunMachine::Facts{"run-1", "test", nullptr, "uid", "top", "over", StoreTime(7s)});
+  EXPECT_EQ(child.step(started()).end->value, "run-1 uid top over test 7");
+  Machine top(body);
+  EXPECT_EQ(top.step(started()).end->value, "run-1 run-1 run-1  test 0");
+}
+
+TEST(RunMachineTest, RandomNumbersFollowFromTheUid) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    co_return ctx.random();
+  };
+  const auto first_number = [&](const char* uid) {
+    Machine machine(body, RunMachine::Facts{"run-1", "test", nullptr, uid});
+    return machine.step(started()).end->value;
+  };
+  EXPECT_EQ(first_number("a"), first_number("a"));
+  EXPECT_NE(first_number("a"), first_number("b"));
+}
+
 /// What frames hold is destroyed with the machine, and the code does not go on.
 TEST(RunMachineTest, OneThatIsPutAwayDoesNotGoOn) {
   int destroyed = 0;
@@ -441,8 +445,9 @@ TEST(RunMachineTest, OneThatIsPutAwayDoesNotGoOn) {
     co_return nullptr;
   };
   {
-    Machine machine(body);
-    machine.step(started());
+    const CodeOf code(body);
+    RunMachine machine(code, {"run-1", "test", nullptr});
+    static_cast<void>(machine.activate(at(0s), {started()}));
     EXPECT_EQ(destroyed, 0);
   }
   EXPECT_EQ(destroyed, 1);

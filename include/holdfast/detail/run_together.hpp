@@ -58,6 +58,11 @@ constexpr bool can_be_written_inside() {
   }
 }
 
+/// 1 if it was made in the call itself.
+template <typename T>
+inline constexpr int kIsTemporaryOperation =
+    !std::is_lvalue_reference_v<T> && !UnwrapTask<std::remove_cvref_t<T>>::kIsTask ? 1 : 0;
+
 template <typename T, bool kFromTemporary>
 Task<T> await_operation(Context& /*context*/, Durable<T, kFromTemporary> operation) {
   if constexpr (std::is_void_v<T>) {
