@@ -25,8 +25,8 @@
 #include <holdfast/sqlite_store.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "tests/runs/jobs.hpp"
 #include "tests/soak/report.hpp"
-#include "tests/soak/run_jobs.hpp"
 
 namespace holdfast::testing {
 namespace {

@@ -29,7 +29,7 @@
 
 #include "base/temp_folder.hpp"
 #include "tests/crash/dice.hpp"
-#include "tests/soak/run_jobs.hpp"
+#include "tests/runs/jobs.hpp"
 #include "tests/soak/worker_process.hpp"
 
 namespace holdfast::testing {

@@ -14,7 +14,7 @@
 
 namespace holdfast::testing {
 
-/// What a run of the soak has to do. `name` is of one job, so that each of its effects has a name.
+/// What a run has to do. `name` is of one job, so that each of its effects has a name.
 struct Job {
   std::string name;
   std::int64_t rounds = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/soak/run_jobs.hpp"
+#include "tests/runs/jobs.hpp"
 
 #include <chrono>
 #include <stdexcept>
