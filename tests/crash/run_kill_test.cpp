@@ -90,7 +90,7 @@ Ending die_before(std::uint64_t point) {
   return {killed, expect_all_happened_once(folder)};
 }
 
-TEST(RunKill, BeforeEachWriteOfTheStoreARunGoesOnAndItsEffectsHappenOnce) {
+TEST(RunKill, BeforeWritesOfTheStoreARunGoesOnAndItsEffectsHappenOnce) {
   const std::uint64_t step = points_apart();
   std::uint64_t point = 0;
   std::size_t attempts = 0;
