@@ -199,7 +199,7 @@ class Customers {
 
   /// One of them.
   Task<void> come_until(TimePoint end) {
-    while (this_task::clock().now() < end) {
+    while (this_task::clock().now() < end && !this_task::stop_requested()) {
       co_await one_job();
     }
   }
@@ -324,6 +324,33 @@ class Customers {
   std::atomic<std::uint64_t> tried_again_ = 0;
 };
 
+/// Customers who have come. None is left when this goes, also if the test gives up.
+class Crowd {
+ public:
+  Crowd(ThreadPool& pool, Customers& customers, TimePoint end) {
+    for (std::size_t i = 0; i < kCustomers; ++i) {
+      coming_.push_back(spawn(pool, customers.come_until(end)));
+    }
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  ~Crowd() {
+    for (Spawned<void>& one : coming_) {
+      one.request_stop();
+    }
+    for (Spawned<void>& one : coming_) {
+      one.get();  // Throws nothing: failures are faults of the customers.
+    }
+  }
+
+  [[nodiscard]] bool is_gone() const {
+    return std::all_of(coming_.begin(), coming_.end(), [](const auto& one) { return one.ended(); });
+  }
+
+ private:
+  std::vector<Spawned<void>> coming_;
+};
+
 // --- What is left --------------------------------------------------------------------------------
 
 std::vector<Entry> all_rows(ThreadPool& pool, Store& store, std::string_view prefix) {
@@ -383,20 +410,14 @@ TEST(Soak, RunsOfProcessesThatAreStoppedAndKilledEndWithTheRightResultAndLoseNot
   Customers customers(engine, seed + 1);
 
   const TimePoint end = MonotonicTime::now() + std::chrono::seconds(seconds);
-  std::vector<Spawned<void>> coming;
-  for (std::size_t i = 0; i < kCustomers; ++i) {
-    coming.push_back(spawn(pool, customers.come_until(end)));
-  }
+  const Crowd crowd(pool, customers, end);
   workers.torment_until(end);
   workers.spare();
   const TimePoint give_up_at = MonotonicTime::now() + kPatience;
-  for (Spawned<void>& one : coming) {
-    while (!one.ended() && MonotonicTime::now() < give_up_at) {
-      workers.look_after_until(MonotonicTime::now() + 20ms);
-    }
-    ASSERT_TRUE(one.ended()) << "a run does not come to its end";
-    one.get();
+  while (!crowd.is_gone() && MonotonicTime::now() < give_up_at) {
+    workers.look_after_until(MonotonicTime::now() + 20ms);
   }
+  ASSERT_TRUE(crowd.is_gone()) << "a run does not come to its end";
   workers.finish();
 
   const Attempts attempts = read_attempts(pool, *ledger);
