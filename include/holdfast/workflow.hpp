@@ -162,9 +162,8 @@ class Context {
   /// The same for a list of one type.
   template <detail::RunWait Wait>
   [[nodiscard]] auto all(std::vector<Wait> waits) {
-    const std::size_t count = waits.size();
-    return detail::all_in_run<detail::WaitedValue<Wait>>(
-        *this, detail::as_parts(*this, std::move(waits)), count);
+    return detail::all_in_run<detail::WaitedValue<Wait>>(*this,
+                                                         detail::as_parts(*this, std::move(waits)));
   }
   /// The same, with so many under way at once. They begin in their order.
   template <typename T>

@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* kStateFooter =
     "A cell has a name in a scope: --scope global (the default), or request:ID, session:ID, "
-    "user:ID\n"
-    "or org:ID.\n"
+    "user:ID,\n"
+    "org:ID; of workflows execution:ID (a run and its children) or workflow:TYPE.\n"
     "\n"
     "Exit codes:\n"
     "  0   all went well\n"
@@ -107,7 +107,8 @@ void add_options(CLI::App& command, StateAction action, StateWords& words) {
 }
 
 void read_scope(StateArgs& args, const std::string& word) {
-  const std::vector<std::string> known{"request", "session", "user", "org"};
+  const std::vector<std::string> known{"request", "session",   "user",
+                                       "org",     "execution", "workflow"};
   const auto colon = word.find(':');
   args.scope = word.substr(0, colon);
   const bool has_id = colon != word.npos && colon + 1 < word.size();
@@ -123,7 +124,8 @@ void read_scope(StateArgs& args, const std::string& word) {
     throw UsageError(fmt::format("'--scope {}' is unknown; {}", word,
                                  suggestion
                                      ? fmt::format("did you mean '{}:ID'?", *suggestion)
-                                     : "write global, request:ID, session:ID, user:ID or org:ID"));
+                                     : "write global, request:ID, session:ID, user:ID, org:ID, "
+                                       "execution:ID or workflow:TYPE"));
   }
   if (!has_id) {
     throw UsageError(fmt::format("'--scope {0}' lacks whose it is; write {0}:ID", args.scope));

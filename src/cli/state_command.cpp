@@ -52,11 +52,13 @@ void complain(fmt::format_string<Values...> text, Values&&... values) {
 
 Scope scope_of(const StateArgs& args) {
   const State state;  // Of no store: the keys are the same in all.
-  return args.scope == "request"   ? state.request(args.id)
-         : args.scope == "session" ? state.session(args.id)
-         : args.scope == "user"    ? state.user(args.id)
-         : args.scope == "org"     ? state.org(args.id)
-                                   : state.global();
+  return args.scope == "request"     ? state.request(args.id)
+         : args.scope == "session"   ? state.session(args.id)
+         : args.scope == "user"      ? state.user(args.id)
+         : args.scope == "org"       ? state.org(args.id)
+         : args.scope == "execution" ? state.execution(args.id)
+         : args.scope == "workflow"  ? state.workflow(args.id)
+                                     : state.global();
 }
 
 std::string scope_text(const CellPlace& place) {

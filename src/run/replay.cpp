@@ -65,8 +65,7 @@ std::string text_member(const boost::json::object& object, std::string_view name
 
 RecordedRun read_head(std::string_view text, std::size_t line) {
   boost::json::error_code error;
-  const boost::json::value value =
-      detail::exact_parse(text, detail::kPayloadDepthMax + 1, error);
+  const boost::json::value value = detail::exact_parse(text, detail::kPayloadDepthMax + 1, error);
   if (error || !value.is_object() || !value.get_object().contains(kFormatMember)) {
     refuse_line(line, "expected {\"holdfast_run\":1,...}, which says what run it is");
   }
@@ -158,8 +157,8 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
     throw InvalidArgument("the recorded run '" + run.id + "' is of workflow '" + run.type +
                           "', and the code is that of '" + std::string(name) + "'");
   }
-  RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
-                            run.started_at});
+  RunMachine machine(
+      code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id, run.started_at});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

@@ -187,9 +187,7 @@ TEST(RunSaga, ByHandAndWithoutAValue) {
     saga.undo("undo", [] {});
     co_await saga.compensate();
     co_await saga.compensate();
-    const auto nothing = [](Context& context, Saga&) -> Task<void> {
-      co_await context.sleep(0s);
-    };
+    const auto nothing = [](Context& context, Saga&) -> Task<void> { co_await context.sleep(0s); };
     co_await run_saga(ctx, nothing);
     EXPECT_THROW(saga.undo("undo", [] {}, {.timeout = -1s}), InvalidArgument);
     co_return true;
@@ -212,12 +210,13 @@ TEST(RunContinue, EndsWithTheInputAndTheSignalsThatNobodyTook) {
   ASSERT_TRUE(activated.end);
   EXPECT_EQ(activated.end->continue_with, boost::json::value(7));
   EXPECT_EQ(activated.end->error, nullptr);
-  ASSERT_EQ(activated.end->signals_left.size(), 3U);
+  ASSERT_EQ(activated.end->signals_left.size(), 4U);
   EXPECT_EQ(activated.end->signals_left[0].name(), "b");
   EXPECT_EQ(activated.end->signals_left[0].payload(), "1");
   EXPECT_EQ(activated.end->signals_left[0].request(), "r1");
   EXPECT_EQ(activated.end->signals_left[1].name(), "c");
   EXPECT_EQ(activated.end->signals_left[2].payload(), "3");
+  EXPECT_EQ(activated.end->signals_left[3].payload(), "8") << "also one that came too late";
 }
 
 TEST(RunContinue, CannotBeSwallowed) {

@@ -68,8 +68,8 @@ Event with_code(Event event, const char* type, const char* message, int code) {
 }
 
 std::map<std::string, Script> scripts() {
-  Event second_try = with_code(event_of(Event::STEP_ENDED, 1), "holdfast::PermanentFailure",
-                               "no address", 407);
+  Event second_try =
+      with_code(event_of(Event::STEP_ENDED, 1), "holdfast::PermanentFailure", "no address", 407);
   second_try.set_attempts(2);
   const Event broken =
       with_code(event_of(Event::CHILD_ENDED, 1), "std::runtime_error", "it broke", 0);
@@ -133,7 +133,8 @@ class GoldenJournals : public ::testing::TestWithParam<std::string> {};
 void write_if_missing(const std::string& name, const Script& script) {
   if (std::getenv("HOLDFAST_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(file_of(name))) {
     std::ofstream file(file_of(name));
-    file << "# A journal with operations of kind '" << name << "'. Never change it: see README.md.\n"
+    file << "# A journal with operations of kind '" << name
+         << "'. Never change it: see README.md.\n"
          << record(name, script).to_text();
   }
 }

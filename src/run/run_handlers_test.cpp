@@ -117,8 +117,8 @@ TEST(RunWaitUntil, GoesOnOneAtATimeWhileItHolds) {
       co_await context.sleep(1s);
       --now;
     };
-    static_cast<void>(co_await ctx.all(use(ctx, free, inside, inside_max),
-                                       use(ctx, free, inside, inside_max)));
+    static_cast<void>(
+        co_await ctx.all(use(ctx, free, inside, inside_max), use(ctx, free, inside, inside_max)));
     co_return inside_max;
   };
   Machine machine(body);
@@ -244,8 +244,8 @@ TEST(RunUpdates, OfTheSameRequestGetTheFirstReply) {
 TEST(RunUpdates, ThatFailOrAreNotKnownAreTold) {
   Machine machine(counter);
   machine.step(started());
-  const Activated activated = machine.step({updated("r1", "add", 13), updated("r2", "sub", 1),
-                                            updated("r3", "add", "word")});
+  const Activated activated = machine.step(
+      {updated("r1", "add", 13), updated("r2", "sub", 1), updated("r3", "add", "word")});
   ASSERT_EQ(activated.replies.size(), 3U);
   EXPECT_THROW(std::rethrow_exception(activated.replies[0].error), std::runtime_error);
   EXPECT_THROW(std::rethrow_exception(activated.replies[1].error), NoSuchHandler);
@@ -253,6 +253,27 @@ TEST(RunUpdates, ThatFailOrAreNotKnownAreTold) {
             "run 'run-1' has no update 'sub'; it has 'add', 'finish'");
   EXPECT_THROW(std::rethrow_exception(activated.replies[2].error), BadPayload);
   EXPECT_FALSE(activated.end);
+}
+
+TEST(RunUpdates, ThatComeWithTheEndAreAnsweredToo) {
+  Machine machine(counter);
+  machine.step(started());
+  const Activated activated =
+      machine.step({updated("r1", "finish", nullptr), updated("r2", "add", 1)});
+  ASSERT_EQ(activated.replies.size(), 2U);
+  EXPECT_EQ(message_of(activated.replies[1].error), "run 'run-1' has ended, and takes no updates");
+}
+
+TEST(RunUpdates, WithAnswersThatAreTooLongFail) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    ctx.on_update<void, std::string>("all", [] { return std::string(kPayloadBytesMax, 'x'); });
+    co_await ctx.sleep(1h);
+    co_return nullptr;
+  };
+  Machine machine(body);
+  machine.step(started());
+  const Activated activated = machine.step(updated("r1", "all", nullptr));
+  EXPECT_THROW(std::rethrow_exception(activated.replies.at(0).error), BadPayload);
 }
 
 TEST(RunUpdates, AreCheckedBeforeTheyHappen) {

@@ -206,6 +206,9 @@ void RunMachine::begin_activation(StoreTime now) {
 
 Activated RunMachine::end_activation() {
   withdraw_given_up();
+  if (current_.end && current_.end->continue_with) {
+    current_.end->signals_left = signals_.take_kept();
+  }
   return std::exchange(current_, {});
 }
 
@@ -224,7 +227,11 @@ void RunMachine::check_is_known(const Event& event) const {
 }
 
 void RunMachine::deliver(const Event& event) {
-  if (strayed_ || ended_) {
+  if (strayed_) {
+    return;
+  }
+  if (ended_) {
+    deliver_late(event);
     return;
   }
   switch (event.kind()) {
@@ -250,6 +257,15 @@ void RunMachine::deliver(const Event& event) {
       check_is_known(event);
   }
   go_on();
+}
+
+/// What came in the activation in which the run ended, but after that.
+void RunMachine::deliver_late(const Event& event) {
+  if (event.kind() == Event::SIGNALLED) {
+    signals_.take(event);  // For the run that goes on, if one does.
+  } else if (event.kind() == Event::UPDATED) {
+    take_update(event);
+  }
 }
 
 /// Until all of the code waits for something that has not happened.
@@ -286,9 +302,14 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
   RunEnd end;
   if (continue_with_) {
     end.continue_with = std::move(continue_with_);
-    end.signals_left = signals_.take_kept();
   } else if (!result.failed()) {
     end.value = result.take_value();
+    try {
+      static_cast<void>(payload_text(end.value, "the result of the run"));
+    } catch (const BadPayload&) {
+      end.value = nullptr;
+      end.error = std::current_exception();
+    }
   } else {
     end.error = result.exception();
     if (handler_error_ && failure_of(end.error).code() == static_cast<int>(ErrorCode::kCancelled)) {
@@ -341,9 +362,12 @@ void RunMachine::take_update(const Event& event) {
   boost::json::value argument = parse_payload(event.payload());
   UpdateReply reply{event.request(), nullptr, nullptr};
   try {
+    check_has_not_ended("takes no updates");
     const NoOperations only_looks(*this, "a handler of updates");
     reply.value = handlers_.update(facts_.id, event.name(), std::move(argument));
+    static_cast<void>(payload_text(reply.value, "the answer to update '" + event.name() + "'"));
   } catch (...) {
+    reply.value = nullptr;
     reply.error = std::current_exception();
   }
   if (!event.request().empty()) {
@@ -413,19 +437,21 @@ void RunMachine::withdraw_given_up() {
 
 // --- Questions from outside ----------------------------------------------------------------------
 
-boost::json::value RunMachine::query(std::string_view name, boost::json::value payload) {
+void RunMachine::check_has_not_ended(const char* so) const {
   if (ended_) {
-    throw NoSuchHandler("run '" + facts_.id + "' has ended, and answers no queries");
+    throw NoSuchHandler("run '" + facts_.id + "' has ended, and " + so);
   }
+}
+
+boost::json::value RunMachine::query(std::string_view name, boost::json::value payload) {
+  check_has_not_ended("answers no queries");
   const NoOperations only_looks(*this, "a handler of queries");
   const Restored random(random_state_);
   return handlers_.query(facts_.id, name, std::move(payload));
 }
 
 void RunMachine::check_update(std::string_view name, boost::json::value payload) {
-  if (ended_) {
-    throw NoSuchHandler("run '" + facts_.id + "' has ended, and takes no updates");
-  }
+  check_has_not_ended("takes no updates");
   const NoOperations only_looks(*this, "a validator of updates");
   const Restored random(random_state_);
   handlers_.check_update(facts_.id, name, std::move(payload));
@@ -459,6 +485,11 @@ void RunMachine::check_may_begin() const {
   }
   if (continue_with_) {
     throw ContinueAsNew{};
+  }
+  if (next_operation_ - first_of_activation_ >= kOperationsAtOnceMax) {
+    throw Unsatisfiable(
+        "run '" + facts_.id + "' begins more than " + std::to_string(kOperationsAtOnceMax) +
+        " operations without waiting for anything: is there a loop without an end?");
   }
 }
 

@@ -81,6 +81,9 @@ struct Activated {
   std::optional<RunEnd> end;
 };
 
+/// How many operations the code may begin in one activation: more is a loop without an end.
+inline constexpr std::uint64_t kOperationsAtOnceMax = 100'000;
+
 /// The code of one run, as far as it has come: it is activated by what happened, goes on until all
 /// of it waits, and says what it wants. Pure: time and all else come with the events, so the same
 /// events lead to the same place, and that is how a run is rebuilt from its journal.
@@ -175,6 +178,7 @@ class RunMachine {
   void check_is_known(const Event& event) const;
   void deliver(const Event& event);
   void deliver_held();
+  void deliver_late(const Event& event);
   void start();
   void settle(const Event& event);
   void take_signal(const Event& event);
@@ -185,6 +189,7 @@ class RunMachine {
 
   [[nodiscard]] Operation begin(Kind kind, std::string_view name);
   [[nodiscard]] record::RunOperation& last_record();
+  void check_has_not_ended(const char* so) const;
   void check_may_begin() const;
   void check_against_journal(Kind kind, std::string_view name);
   void stray(std::string expected, std::string found);

@@ -403,13 +403,34 @@ TEST(RunMachineTest, AReplayedRowIsHeldForTheNextActivation) {
   EXPECT_EQ(again.activate(at(0s), {}).end->value, "held");
 }
 
+TEST(RunMachineTest, ALoopWithoutAnEndFailsTheRun) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    for (;;) {
+      co_await ctx.sleep(0s);
+    }
+  };
+  const Activated activated = Machine(body).step(started());
+  EXPECT_NE(failure<Unsatisfiable>(activated).find("begins more than 100000 operations"),
+            std::string::npos);
+}
+
+TEST(RunMachineTest, AResultThatIsTooLongFailsTheRun) {
+  const Body body = [](Context&, boost::json::value) -> Task<boost::json::value> {
+    co_return boost::json::value(std::string(kPayloadBytesMax, 'x'));
+  };
+  const Activated activated = Machine(body).step(started());
+  EXPECT_NE(failure<BadPayload>(activated).find("the result of the run has 1048578 bytes"),
+            std::string::npos);
+}
+
 TEST(RunMachineTest, TheFactsOfARun) {
   const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     co_return boost::json::value(ctx.run_id() + " " + ctx.run_uid() + " " + ctx.root_id() + " " +
                                  ctx.parent_id() + " " + ctx.type() + " " +
                                  std::to_string(ctx.started_at().time_since_epoch() / 1s));
   };
-  Machine child(body, RunMachine::Facts{"run-1", "test", nullptr, "uid", "top", "over", StoreTime(7s)});
+  Machine child(body,
+                RunMachine::Facts{"run-1", "test", nullptr, "uid", "top", "over", StoreTime(7s)});
   EXPECT_EQ(child.step(started()).end->value, "run-1 uid top over test 7");
   Machine top(body);
   EXPECT_EQ(top.step(started()).end->value, "run-1 run-1 run-1  test 0");

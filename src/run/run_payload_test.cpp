@@ -82,8 +82,7 @@ TEST(Payloads, OfTheWrongTypeNameTheField) {
   EXPECT_EQ(fault_with("/paid", 1), "input.paid: expected true or false, and it is 1");
   EXPECT_EQ(fault_with("/id", 100'000),
             "input.id: expected a whole number that fits, and it is 100000");
-  EXPECT_EQ(fault_with("/id", 1.5),
-            "input.id: expected a whole number that fits, and it is 1.5E0");
+  EXPECT_EQ(fault_with("/id", 1.5), "input.id: expected a whole number that fits, and it is 1.5E0");
   EXPECT_EQ(fault_with("/colour", "green").substr(0, 13), "input.colour:");
   EXPECT_EQ(fault("x"), "input: expected an object, and it is a string");
 }
@@ -95,6 +94,16 @@ TEST(Payloads, WithMissingOrUnknownMembersNameThem) {
   value = good();
   value.at("address").as_object()["street"] = "x";
   EXPECT_EQ(fault(value), "input.address.street: no such member is known");
+}
+
+TEST(Payloads, NeedNotHaveOptionalMembers) {
+  boost::json::value value = good();
+  value.at("address").as_object().erase("floor");
+  value.at_pointer("/others/1").as_object().erase("floor");
+  const Order order = from_payload<Order>(value, "input");
+  EXPECT_EQ(order.address.floor, std::nullopt);
+  EXPECT_EQ(order.others[1].floor, std::nullopt);
+  EXPECT_EQ(order.others[1].zip, "b");
 }
 
 TEST(Payloads, ThatAreTooLongAreRefused) {

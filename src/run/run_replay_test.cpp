@@ -65,8 +65,7 @@ TEST(RecordedRuns, ThatAreDamagedAreRefusedWithTheLine) {
   EXPECT_NE(refusal(text + "0g\n").find("line 5: expected a row in hexadecimal"),
             std::string::npos);
   EXPECT_NE(refusal(text + "123\n").find("line 5"), std::string::npos);
-  EXPECT_NE(refusal("{\"holdfast_run\":1,\"id\":\"x\"}").find("no text 'type'"),
-            std::string::npos);
+  EXPECT_NE(refusal("{\"holdfast_run\":1,\"id\":\"x\"}").find("no text 'type'"), std::string::npos);
   EXPECT_THROW(static_cast<void>(RecordedRun::from_text("{\"holdfast_run\":2}")), NewerFormat);
 }
 

@@ -150,8 +150,7 @@ TEST(RunState, OfAnotherTypeThrowsBadPayload) {
       co_return nullptr;
     };
     Cells cells;
-    cells.values["cell/user/1/profile"] =
-        boost::json::value{{"name", "x"}, {"visits", "many"}};
+    cells.values["cell/user/1/profile"] = boost::json::value{{"name", "x"}, {"visits", "many"}};
     EXPECT_NE(failure<BadPayload>(run_with(cells, body))
                   .find("cell/user/1/profile.visits: expected a whole number, and it is a string"),
               std::string::npos);
@@ -192,10 +191,11 @@ TEST(RunState, OfAnotherCellIsTold) {
   };
   Machine machine(body);
   machine.step(started());
-  EXPECT_NE(complaint(machine.journal, changed)
-                .find("it has a use of cell 'cell/execution/run-1/one', and the code comes to a use "
-                      "of cell 'cell/execution/run-1/two'"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint(machine.journal, changed)
+          .find("it has a use of cell 'cell/execution/run-1/one', and the code comes to a use "
+                "of cell 'cell/execution/run-1/two'"),
+      std::string::npos);
 }
 
 TEST(RunState, OneThatIsCancelledBeforeTheCommitIsNotDone) {

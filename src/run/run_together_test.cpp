@@ -26,8 +26,7 @@ TEST(RunAll, TakesAnyMixAndKeepsTheOrder) {
   const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     auto named = ctx.run("named", [] { return 0; });
     auto pause = ctx.sleep(1s);
-    const auto all =
-        co_await ctx.all(named, number(ctx, "part"), pause, ctx.signal<int>("go"));
+    const auto all = co_await ctx.all(named, number(ctx, "part"), pause, ctx.signal<int>("go"));
     co_return 100 * std::get<0>(all) + 10 * std::get<1>(all) + std::get<3>(all);
   };
   Machine machine(body);

@@ -24,6 +24,8 @@ TEST(CellKeys, AreReadable) {
   EXPECT_EQ(state.user("42").key_of("profile"), "cell/user/42/profile");
   EXPECT_EQ(state.org("acme").key_of("a"), "cell/org/acme/a");
   EXPECT_EQ(state.global().key_of("a"), "cell/global/a");
+  EXPECT_EQ(state.execution("run-1").key_of("a"), "cell/execution/run-1/a");
+  EXPECT_EQ(state.workflow("fulfil").key_of("a"), "cell/workflow/fulfil/a");
   EXPECT_EQ(state.user("a@b.c").key_of("Größe x.y-z"), "cell/user/a@b.c/Größe x.y-z");
   EXPECT_EQ(state.user("a/b%\n\x7f"s + "\0"s).key_of("/"), "cell/user/a%2Fb%25%0A%7F%00/%2F");
 }
@@ -39,8 +41,8 @@ TEST(CellKeys, NoTwoCellsShareOne) {
     keys.insert(state.global().key_of(name));
     ++cells;
     for (const std::string& id : texts) {
-      for (const Scope& scope :
-           {state.request(id), state.session(id), state.user(id), state.org(id)}) {
+      for (const Scope& scope : {state.request(id), state.session(id), state.user(id),
+                                 state.org(id), state.execution(id), state.workflow(id)}) {
         keys.insert(scope.key_of(name));
         ++cells;
       }

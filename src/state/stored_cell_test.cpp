@@ -197,6 +197,8 @@ TEST(PlaceOfCell, IsWhatTheKeyWasMadeFrom) {
   EXPECT_EQ(place_of_cell(state.org("a/b%").key_of("\n c")), (CellPlace{"org", "a/b%", "\n c"}));
   EXPECT_EQ(place_of_cell(state.request("r").key_of("x")), (CellPlace{"request", "r", "x"}));
   EXPECT_EQ(place_of_cell(state.session("s").key_of("x")), (CellPlace{"session", "s", "x"}));
+  EXPECT_EQ(place_of_cell(state.execution("r").key_of("x")), (CellPlace{"execution", "r", "x"}));
+  EXPECT_EQ(place_of_cell(state.workflow("w").key_of("x")), (CellPlace{"workflow", "w", "x"}));
   EXPECT_EQ(place_of_cell(state.global().key_of("x/y")), (CellPlace{"global", "", "x/y"}));
   for (const char* key :
        {"", "cell/", "cell/user/42", "cell/user/42/", "cell/user//n", "cell/x/y/z", "cell/global/",

@@ -160,7 +160,8 @@ class Values(InAFolder):
 
 class Scopes(InAFolder):
     def test_a_name_means_another_cell_in_each(self):
-        scopes = ["global", "request:7", "session:7", "user:7", "user:a/b:c", "org:7", "user:7/a"]
+        scopes = ["global", "request:7", "session:7", "user:7", "user:a/b:c", "org:7", "user:7/a",
+                  "execution:7", "workflow:7"]
         for number, scope in enumerate(scopes):
             self.out("set", "a", str(number), "--scope", scope)
         for number, scope in enumerate(scopes):
@@ -173,7 +174,8 @@ class Scopes(InAFolder):
 
     def test_what_no_scope_is(self):
         for scope, text in (("usr:7", "'--scope usr:7' is unknown; did you mean 'user:ID'?"),
-                            ("planet:7", "write global, request:ID, session:ID, user:ID or org:ID"),
+                            ("planet:7", "write global, request:ID, session:ID, user:ID, org:ID, "
+                                         "execution:ID or workflow:TYPE"),
                             ("user", "'--scope user' lacks whose it is; write user:ID"),
                             ("user:", "write user:ID"),
                             ("global:7", "there is one global scope, without an ID")):

@@ -14,6 +14,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+
+#include <holdfast/detail/payload_defaults.hpp>
 
 namespace holdfast::detail {
 
@@ -25,11 +28,6 @@ namespace holdfast::detail {
 [[nodiscard]] std::string unknown_member(const std::string& path, std::string_view name);
 [[nodiscard]] std::string member_path(const std::string& path, std::string_view name);
 [[nodiscard]] std::string element_path(const std::string& path, std::size_t index);
-
-template <typename T>
-struct IsOptional : std::false_type {};
-template <typename T>
-struct IsOptional<std::optional<T>> : std::true_type {};
 
 template <typename T>
 std::string payload_fault(const boost::json::value& value, const std::string& path,

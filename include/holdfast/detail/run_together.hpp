@@ -157,6 +157,36 @@ Task<std::tuple<ValueOf<Ts>...>> all_in_run(Context& /*context*/, Task<Ts>... ta
 template <typename T>
 using AllOf = std::conditional_t<std::is_void_v<T>, void, std::vector<ValueOf<T>>>;
 
+template <typename T>
+AllOf<T> take_all(std::vector<Result<T>>& results) {
+  if constexpr (!std::is_void_v<T>) {
+    std::vector<T> values;
+    values.reserve(results.size());
+    for (auto& result : results) {
+      values.push_back(result.take());
+    }
+    return values;
+  }
+}
+
+template <typename T>
+Task<AllOf<T>> all_in_run(Context& /*context*/, std::vector<Task<T>> tasks) {
+  std::vector<Result<T>> results(tasks.size());
+  Fork fork(Fork::Decision::kFirstFailure);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    fork.add(run_branch<T>(std::move(tasks[i]), &results[i]));
+  }
+  const auto failed = co_await DurableFork(fork);
+  if (failed) {
+    rethrow_if_failed(results[*failed]);
+  }
+  if constexpr (std::is_void_v<T>) {
+    co_return;
+  } else {
+    co_return take_all(results);
+  }
+}
+
 /// One of those who take the next task until none is left.
 template <typename T>
 Task<void> take_turns(Context& /*context*/, std::vector<Task<T>>& tasks,
@@ -172,18 +202,6 @@ Task<void> take_turns(Context& /*context*/, std::vector<Task<T>>& tasks,
     }
     // What it kept goes now, not when all have ended.
     const Task<T> ended = std::move(tasks[mine]);
-  }
-}
-
-template <typename T>
-AllOf<T> take_all(std::vector<Result<T>>& results) {
-  if constexpr (!std::is_void_v<T>) {
-    std::vector<T> values;
-    values.reserve(results.size());
-    for (auto& result : results) {
-      values.push_back(result.take());
-    }
-    return values;
   }
 }
 

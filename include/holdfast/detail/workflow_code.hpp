@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <holdfast/detail/guarded.hpp>
+#include <holdfast/detail/payload_defaults.hpp>
 #include <holdfast/detail/payload_fault.hpp>
 #include <holdfast/task.hpp>
 
@@ -25,7 +26,8 @@ class Context;
 class StepContext;
 
 /// What goes into a run and comes out of it, and of its steps: nothing, `boost::json::value`, and
-/// what Boost.JSON converts to and from it, structs that Boost.Describe describes included.
+/// what Boost.JSON converts to and from it, structs that Boost.Describe describes included. Of
+/// these, a member that is a `std::optional` may be missing.
 template <typename T>
 concept Payload = std::is_void_v<T> || std::same_as<T, boost::json::value> ||
                   (boost::json::has_value_from<T>::value && boost::json::has_value_to<T>::value);
@@ -43,6 +45,10 @@ T from_payload(boost::json::value value, std::string_view what) {
     return value;
   } else {
     auto converted = boost::json::try_value_to<T>(value);
+    if (converted.has_error()) {
+      add_missing_members<T>(value);
+      converted = boost::json::try_value_to<T>(value);
+    }
     if (converted.has_error()) {
       refuse_payload(what, payload_fault<T>(value, std::string(what), converted.error()));
     }
