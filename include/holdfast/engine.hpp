@@ -179,8 +179,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   /// Runs stand where they stand, and go on elsewhere when the session has expired: `stop` hands
-  /// them over at once. What is under way is not waited for: it ends on the executor, and uses the
-  /// session and the store until then. So declare the executor after these two.
+  /// them over at once. What is under way ends on the executor, before the session goes.
   ~Engine();
 
   /// Before `begin`.
