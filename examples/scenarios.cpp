@@ -4,6 +4,9 @@
 #include <array>
 #include <string_view>
 
+#if HOLDFAST_HAS_ORDERS
+#include "orders.hpp"
+#endif
 #if HOLDFAST_HAS_TAKEOVER
 #include "takeover.hpp"
 #endif
@@ -30,6 +33,11 @@ constexpr std::array kScenarios{
              .summary = "the holder of a durable lock is killed: the next in line takes over",
              .play = takeover},
 #endif
+#if HOLDFAST_HAS_ORDERS
+    Scenario{.name = "orders",
+             .summary = "workers are killed while they charge: every order is charged once",
+             .play = orders},
+#endif
 };
 
 }  // namespace
@@ -40,6 +48,11 @@ std::optional<int> play_part([[maybe_unused]] int argc, [[maybe_unused]] const c
 #if HOLDFAST_HAS_TAKEOVER
   if (argc == 4 && argv[1] == kTakeoverPart) {
     return play_takeover_part(argv[2], argv[3]);
+  }
+#endif
+#if HOLDFAST_HAS_ORDERS
+  if (argc == 4 && argv[1] == kOrdersPart) {
+    return play_orders_part(argv[2], argv[3]);
   }
 #endif
   return std::nullopt;

@@ -3,21 +3,17 @@
 // over when the lease has run out, with a greater fence; what the dead one had sent comes too late.
 #include "takeover.hpp"
 
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 #include <sys/prctl.h>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +24,7 @@
 #include <holdfast/open_store.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "folder.hpp"
 #include "process.hpp"
 
 namespace examples {
@@ -100,28 +97,10 @@ struct Ledger {
 
 // --- The play ------------------------------------------------------------------------------------
 
-class Folder {
- public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "holdfast_demo_XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "cannot make " + path_);
-    }
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string store_url() const { return "sqlite:" + path_ + "/locks.db"; }
-
- private:
-  std::string path_;
-};
-
 class Play {
  public:
-  explicit Play(Stage& stage) : stage_(stage), store_(holdfast::open_store(folder_.store_url())) {}
+  explicit Play(Stage& stage)
+      : stage_(stage), store_(holdfast::open_store(folder_.url("locks.db"))) {}
 
   void run() {
     stage_.say(fmt::format("three processes want one lock, which outlives a dead holder by {} s",
@@ -172,7 +151,7 @@ class Play {
   using Steady = std::chrono::steady_clock;
 
   Process start(const std::string& name) {
-    return Process({std::string(kTakeoverPart), folder_.store_url(), name});
+    return Process({std::string(kTakeoverPart), folder_.url("locks.db"), name});
   }
 
   void tell(std::string_view what) {

@@ -608,6 +608,7 @@ void LiveRun::abandon() {
 
 // --- How it stands -------------------------------------------------------------------------------
 
+/// To be asked without the lock: steps take theirs first when they tell of their end.
 std::vector<std::shared_ptr<StepRun>> LiveRun::open() const {
   std::vector<std::shared_ptr<StepRun>> all;
   const std::lock_guard lock(mutex_);
@@ -623,9 +624,15 @@ bool LiveRun::is_idle(TimePoint since) const {
 }
 
 bool LiveRun::is_quiet() const {
-  const std::lock_guard lock(mutex_);
-  return !driven_ && std::all_of(steps_.begin(), steps_.end(),
-                                 [](const auto& step) { return step.second->is_pausing(); });
+  const std::vector<std::shared_ptr<StepRun>> steps = open();
+  {
+    const std::lock_guard lock(mutex_);
+    if (driven_) {
+      return false;
+    }
+  }
+  return std::all_of(steps.begin(), steps.end(),
+                     [](const auto& step) { return step->is_pausing(); });
 }
 
 std::vector<OpenStep> LiveRun::open_steps() const {

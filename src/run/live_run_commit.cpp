@@ -359,9 +359,9 @@ bool LiveRun::has_work_besides(const record::Activation& record) const {
       return event.kind() == record::RunEvent::STEP_ENDED && event.operation() == operation;
     });
   };
-  const std::lock_guard lock(mutex_);
-  return std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) {
-    return !step.second->is_pausing() && !has_ended_now(step.first);
+  const std::vector<std::shared_ptr<StepRun>> steps = open();
+  return std::any_of(steps.begin(), steps.end(), [&](const auto& step) {
+    return !step->is_pausing() && !has_ended_now(step->operation());
   });
 }
 

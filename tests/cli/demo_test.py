@@ -78,10 +78,10 @@ class Plain(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         self.assertNotIn(ESC, done.stdout)
         self.assertNotIn("\r", done.stdout)
-        for name in ("checkout", "api_client", "log_lines", "transfer", "takeover"):
+        for name in ("checkout", "api_client", "log_lines", "transfer", "takeover", "orders"):
             self.assertRegex(done.stdout, rf"(?m)^{name}: ")
         count = int(COUNT.search(done.stdout)[1])
-        self.assertGreaterEqual(count, 16)
+        self.assertGreaterEqual(count, 19)
         self.assertEqual(len(re.findall(r"(?m)^  ok     \w+ +\S", done.stdout)), count)
         self.assertTrue(done.stdout.endswith("all passed\n"))
 
@@ -105,6 +105,16 @@ class Plain(unittest.TestCase):
         self.assertRegex(done.stdout, rf"first is killed(.|\n)*second \((.|\n)*"
                                       rf"first ends, fence {fences[0]}: REFUSED")
         self.assertIn("4 checks, all passed", done.stdout)
+
+    def test_only_orders_tells_who_was_killed_and_proves_that_each_was_charged_once(self):
+        start = time.monotonic()
+        done = run("demo", "--only", "orders")
+        self.assertLess(time.monotonic() - start, 15)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(set(re.findall(r"worker (\d+) is killed with -9", done.stdout))), 6)
+        asked = re.search(r"the bank was asked (\d+) times for 120 payments", done.stdout)
+        self.assertGreaterEqual(int(asked[1]), 120)
+        self.assertIn("3 checks, all passed", done.stdout)
 
     def test_plays_what_is_named_in_that_order(self):
         for names in (["transfer", "checkout"], ["transfer,checkout"]):
@@ -183,8 +193,14 @@ class Ends(unittest.TestCase):
         self.assertTrue(program.output.endswith("\n"))
 
     def test_control_c_leaves_no_process_of_takeover_behind(self):
-        program = OnTerminal("demo", "--only", "takeover")
-        program.read_until("wait in line")
+        self.control_c_leaves_no_process_behind("takeover", "wait in line")
+
+    def test_control_c_leaves_no_process_of_orders_behind(self):
+        self.control_c_leaves_no_process_behind("orders", "is killed with -9")
+
+    def control_c_leaves_no_process_behind(self, scenario: str, when: str) -> None:
+        program = OnTerminal("demo", "--only", scenario)
+        program.read_until(when)
         processes = pathlib.Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children")
         children = processes.read_text().split()
         self.assertGreaterEqual(len(children), 2)
@@ -198,7 +214,7 @@ class Ends(unittest.TestCase):
         program = subprocess.Popen([PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
         self.assertTrue(program.stdout.readline())
         program.terminate()
-        self.assertIn("interrupted: 0 of 5", program.communicate(timeout=50)[0])
+        self.assertIn("interrupted: 0 of 6", program.communicate(timeout=50)[0])
         self.assertEqual(program.returncode, -signal.SIGTERM)
 
 

@@ -108,9 +108,11 @@ class Torment {
 
   Worker start_one() {
     const std::int64_t number = ++started_;
-    return {number, std::make_unique<WorkerProcess>(std::vector<std::string>{
-                        store_, counters_, std::to_string(number), std::to_string(dice_.next()),
-                        std::to_string(kLease.count())})};
+    std::vector<std::string> arguments{store_, counters_, std::to_string(number),
+                                       std::to_string(dice_.next()),
+                                       std::to_string(kLease.count())};
+    return {number,
+            std::make_unique<WorkerProcess>(HOLDFAST_SOAK_LOCK_WORKER, std::move(arguments))};
   }
 
   void strike(WorkerProcess& worker) {

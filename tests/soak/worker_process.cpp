@@ -36,8 +36,7 @@ struct Pipe {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(std::vector<std::string> arguments) {
-  std::string program = HOLDFAST_SOAK_LOCK_WORKER;
+WorkerProcess::WorkerProcess(std::string program, std::vector<std::string> arguments) {
   std::vector<char*> words{program.data()};
   for (std::string& argument : arguments) {
     words.push_back(argument.data());

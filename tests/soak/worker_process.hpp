@@ -14,10 +14,10 @@
 
 namespace holdfast::testing {
 
-/// A soak_lock_worker, as the one who torments it sees it.
+/// A soak_*_worker, as the one who torments it sees it.
 class WorkerProcess {
  public:
-  explicit WorkerProcess(std::vector<std::string> arguments);
+  WorkerProcess(std::string program, std::vector<std::string> arguments);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   /// It has ended, or is killed.
