@@ -51,7 +51,9 @@ class RunMachine;
 ///
 /// A coroutine that takes a `Context&` can await these operations, other such coroutines, and
 /// nothing else: that is a compile error. When the run is asked to stop, what it waits for throws
-/// `Cancelled`, and so does all that it waits for after that, but for what is `shielded`.
+/// `Cancelled`, and so does all that it waits for after that, but for what is `shielded`. A step
+/// that is under way is asked to stop, and its end is waited for, as it may use what the code has;
+/// if it succeeds all the same, that is its result.
 class Context {
  public:
   explicit Context(detail::RunMachine& machine) noexcept : machine_(machine) {}

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/this_task.hpp>
+
 #include "engine_world.hpp"
 
 namespace holdfast {
@@ -116,6 +118,29 @@ Task<std::string> asks(Context& ctx) {
 }
 const auto kAsks = workflow("asks", asks);
 
+/// A step that uses a variable of its workflow, and is not wanted any more while it runs.
+Task<std::string> waits_for_stop(Context& ctx) {
+  std::string used = "there";
+  auto slow = ctx.run("slow", [&](StepContext& step) -> Task<int> {
+    while (!step.stop_token().stop_requested()) {
+      auto paused = this_task::sleep_for(1s);
+      try {
+        co_await paused;
+      } catch (const Cancelled&) {
+        continue;  // It takes its time.
+      }
+    }
+    co_await this_task::yield();
+    world.log.push_back(used);
+    throw Cancelled("stopped");
+  });
+  auto nap = ctx.sleep(10s);
+  const auto first = co_await ctx.any(slow, nap);
+  used = "gone";
+  co_return std::to_string(first.index());
+}
+const auto kWaitsForStop = workflow("waits_for_stop", waits_for_stop);
+
 class EngineTest : public testing_runs::EngineWorld {
  protected:
   void SetUp() override { world = {}; }
@@ -128,6 +153,7 @@ class EngineTest : public testing_runs::EngineWorld {
     engine.add(kCounts);
     engine.add(kChain);
     engine.add(kAsks);
+    engine.add(kWaitsForStop);
   }
   RunInfo describe(Process& in, const std::string& id) {
     return run(in, in.engine->describe(id)).value();
@@ -257,6 +283,16 @@ TEST_F(EngineTest, RetryNowDoesNotWaitForThePause) {
   const auto started = run(one, one.engine->start(kTries));
   run(one, one.engine->retry_now(started.id()));
   EXPECT_EQ(run(one, started.result()), 2);
+}
+
+TEST_F(EngineTest, AStepThatIsNotWantedAnyMoreEndsBeforeTheWorkflowGoesOn) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kWaitsForStop));
+  advance(9s);
+  EXPECT_TRUE(world.log.empty());
+  advance(1s);
+  EXPECT_EQ(world.log, std::vector<std::string>{"there"});
+  EXPECT_EQ(run(one, started.result()), "1");
 }
 
 TEST_F(EngineTest, ChildrenGiveTheirResultsToTheirParent) {

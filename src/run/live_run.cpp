@@ -74,7 +74,6 @@ std::shared_ptr<StepRun> LiveRun::step_at(std::uint64_t operation) const {
 
 /// What is open after an activation, or a row of the journal.
 void LiveRun::remember(Activated& activated, const record::Activation& row, StoreTime now) {
-  std::vector<std::shared_ptr<StepRun>> stopped;
   {
     const std::lock_guard lock(mutex_);
     for (const record::RunEvent& event : row.events()) {
@@ -108,14 +107,12 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     for (const std::uint64_t operation : activated.given_up) {
       timers_.erase(operation);
       children_.erase(operation);
+    }
+    for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = steps_.find(operation); step != steps_.end()) {
-        stopped.push_back(std::move(step->second));
-        steps_.erase(step);
+        step->second->set_unwanted();
       }
     }
-  }
-  for (const std::shared_ptr<StepRun>& step : stopped) {
-    step->abandon();
   }
   next_operation_ += static_cast<std::uint64_t>(row.operations_size());
   ++next_row_;
@@ -485,6 +482,11 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
     for (const std::uint64_t operation : begun) {
       if (const auto step = step_at(operation)) {
         step->begin(shared_from_this(), version);
+      }
+    }
+    for (const std::uint64_t operation : activated.unwanted) {
+      if (const auto step = step_at(operation)) {
+        step->stop(shared_from_this());
       }
     }
   }

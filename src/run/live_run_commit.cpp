@@ -131,7 +131,6 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     if (const auto child = children_.find(operation); child != children_.end()) {
       send(writing, child->second.place, cancellation_of(child->second.place), now);
     }
-    drop_step(writing, operation);
   }
   for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {

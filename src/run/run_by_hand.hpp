@@ -108,6 +108,9 @@ inline std::string text_of(const Activated& activated) {
   for (const std::uint64_t operation : activated.given_up) {
     text << "given up " << operation << "\n";
   }
+  for (const std::uint64_t operation : activated.unwanted) {
+    text << "unwanted " << operation << "\n";
+  }
   if (activated.end) {
     const RunEnd& end = *activated.end;
     text << "end "

@@ -158,7 +158,9 @@ TEST(RunSaga, IsUndoneWhereverItIsCancelled) {
       machine.step(ended(i, 1));
     }
     Activated activated = machine.step(cancel());
-    EXPECT_EQ(activated.given_up, Numbers{done});
+    EXPECT_EQ(activated.unwanted, Numbers{done});
+    EXPECT_TRUE(activated.steps.empty()) << "nothing is undone while it is under way";
+    activated = machine.step(failed(done, "stopped"));
     std::uint64_t undone = 0;
     while (!activated.end) {
       ASSERT_EQ(activated.steps.size(), 1U);
@@ -246,9 +248,8 @@ TEST(RunContinue, FromOneOfSeveralGivesUpTheOthers) {
   };
   Machine machine(body);
   machine.step(started());
-  const Activated activated = machine.step(fired(0));
-  EXPECT_EQ(activated.end->continue_with, boost::json::value(1));
-  EXPECT_EQ(activated.given_up, Numbers{1});
+  EXPECT_EQ(machine.step(fired(0)).unwanted, Numbers{1});
+  EXPECT_EQ(machine.step(ended(1, 1)).end->continue_with, boost::json::value(1));
 }
 
 TEST(RunContinue, RefusesAnInputThatIsTooLong) {

@@ -291,5 +291,27 @@ TEST(RunChildren, OfAnotherTypeAreTold) {
             std::string::npos);
 }
 
+TEST(RunSteps, ThatAreUnderWayEndBeforeTheirWaitDoes) {
+  const Body body = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
+    auto step = ctx.run("slow", [] { return 1; });
+    auto waited = co_await ctx.attempt(step);
+    const std::string text = waited ? std::to_string(waited.value()) : waited.message();
+    co_return boost::json::value(text);
+  };
+  Machine stopped(body);
+  stopped.step(started());
+  EXPECT_EQ(stopped.step(cancel()).unwanted, std::vector<std::uint64_t>{0});
+  const Activated late = stopped.step(failed(0, "stopped"));
+  EXPECT_NE(late.end->value.as_string().find("asked to stop"), std::string::npos);
+
+  Machine done(body);
+  done.step(started());
+  EXPECT_FALSE(done.step(cancel()).end);
+  EXPECT_EQ(done.step(ended(0, 1)).end->value, "1") << "what was done is not forgotten";
+
+  Machine not_begun(body);
+  EXPECT_TRUE(not_begun.step({started(), cancel()}).end) << "it had not begun";
+}
+
 }  // namespace
 }  // namespace holdfast::detail

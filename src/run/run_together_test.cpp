@@ -49,8 +49,10 @@ TEST(RunAll, GivesUpTheOthersWhenOneFails) {
   Machine machine(body);
   machine.step(started());
   const Activated activated = machine.step(failed(1, "broken"));
-  EXPECT_EQ(failure<StepFailed>(activated), "broken");
-  EXPECT_EQ(activated.given_up, (Numbers{0, 2}));
+  EXPECT_EQ(activated.given_up, Numbers{2});
+  EXPECT_EQ(activated.unwanted, Numbers{0});
+  EXPECT_FALSE(activated.end) << "the step may use what the code has";
+  EXPECT_EQ(failure<StepFailed>(machine.step(failed(0, "stopped"))), "broken");
 }
 
 TEST(RunAll, OfNoneIsOverAtOnce) {
@@ -137,9 +139,11 @@ TEST(RunFanOut, OfAThousandItems) {
 TEST(RunFanOut, BeginsNoMoreAfterAFailure) {
   Machine machine(fan_out(5, 2));
   machine.step(started());
-  const Activated activated = machine.step(failed(0, "broken"));
+  Activated activated = machine.step(failed(0, "broken"));
+  EXPECT_EQ(activated.unwanted, Numbers{1});
+  EXPECT_TRUE(activated.steps.empty());
+  activated = machine.step(ended(1, 1));
   EXPECT_EQ(failure<StepFailed>(activated), "broken");
-  EXPECT_EQ(activated.given_up, Numbers{1});
   EXPECT_TRUE(activated.steps.empty());
 }
 

@@ -81,7 +81,14 @@ void StepRun::begin(const Run& run, Version version) {
 }
 
 void StepRun::resume(const Run& run) {
-  if (!due()) {
+  bool is_unwanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_unwanted = unwanted_;
+  }
+  if (is_unwanted) {
+    stop(run);
+  } else if (!due()) {
     begin_attempt(run, {.may_have_run = true});
   }
 }
@@ -183,7 +190,7 @@ bool StepRun::decide(Ended& ended) {
     ended.failure = late_failure(late_);
   }
   const bool is_last = retry.attempts_max != 0 && current_ >= retry.attempts_max;
-  if (!ended.failure || !ended.try_again || is_last || cancelled_ || may_not_go_on_) {
+  if (!ended.failure || !ended.try_again || is_last || unwanted_ || may_not_go_on_) {
     return true;  // Until the workflow has heard of it, it is as if it were under way.
   }
   failure_ = ended.failure;
@@ -201,7 +208,7 @@ Task<void> StepRun::pause(Step step, Run run) {
     due = now + pause_before(options.retry, step->current_);
     const bool is_too_late =
         options.timeout > Duration::zero() && due >= step->began_at_ + options.timeout;
-    if (is_too_late || step->cancelled_) {
+    if (is_too_late || step->unwanted_) {
       due = {};
     } else {
       if (step->due_) {
@@ -242,26 +249,32 @@ void StepRun::tell(const Run& run, Ended ended, std::uint32_t attempts) const {
   run->deliver_here(std::move(mail));
 }
 
-void StepRun::cancel(const Run& run) {
+void StepRun::set_unwanted() {
+  const std::lock_guard lock(mutex_);
+  unwanted_ = true;
+}
+
+void StepRun::stop(const Run& run) {
   std::stop_source stop(std::nostopstate);
-  bool is_between = false;
+  bool is_under_way = true;
+  std::uint32_t attempts = 0;
   {
     const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    is_between = current_ == 0;
-    if (is_between) {
-      current_ = failed_ + 1;
+    is_under_way = current_ != 0;
+    attempts = failed_;
+    if (!is_under_way) {
+      current_ = failed_ + 1;  // As if it were, until the workflow has heard of it.
     }
     stop = stop_;
   }
-  if (is_between) {
-    Ended ended;
-    ended.failure = failure_of(std::make_exception_ptr(
-        Cancelled("step '" + begun_.name + "' was cancelled between two attempts")));
-    tell(run, std::move(ended), failed_);
-  } else {
+  if (is_under_way) {
     stop.request_stop();
+    return;
   }
+  Ended ended;
+  ended.failure = failure_of(
+      std::make_exception_ptr(Cancelled("step '" + begun_.name + "' is not wanted any more")));
+  tell(run, std::move(ended), attempts);
 }
 
 bool StepRun::is_abandoned() const {

@@ -43,8 +43,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void resume(const std::shared_ptr<LiveRun>& run);
   /// The pause is over, or is to be.
   void begin_next(const std::shared_ptr<LiveRun>& run);
-  /// The workflow does not want it any more, and waits for its end.
-  void cancel(const std::shared_ptr<LiveRun>& run);
+  /// The workflow does not want it any more, and waits for its end: it is not tried again, and
+  /// `stop` asks an attempt that is under way to end.
+  void set_unwanted();
+  void stop(const std::shared_ptr<LiveRun>& run);
   /// Nobody waits for its end.
   void abandon();
 
@@ -95,7 +97,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   mutable std::mutex mutex_;
   std::uint32_t current_ = 0;  // Which attempt is under way; zero: none.
   std::uint32_t failed_ = 0;
-  bool cancelled_ = false;
+  bool unwanted_ = false;
   bool abandoned_ = false;
   std::optional<record::RunFailure> failure_;
   std::string progress_;
