@@ -204,9 +204,9 @@ TEST(RunAny, OfAList) {
   };
   Machine machine(body);
   machine.step(started());
-  const Activated activated = machine.step(ended(2, 7));
-  EXPECT_EQ(activated.end->value, 27);
-  EXPECT_EQ(activated.given_up, (Numbers{0, 1}));
+  EXPECT_EQ(machine.step(ended(2, 7)).unwanted, (Numbers{0, 1}));
+  EXPECT_FALSE(machine.step(ended(1, 8)).end);
+  EXPECT_EQ(machine.step(failed(0, "stopped")).end->value, 27);
   const Body none = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     static_cast<void>(co_await ctx.any(std::vector<Task<int>>()));
     co_return nullptr;
@@ -223,9 +223,8 @@ TEST(RunAny, OfAPartGivesUpAllThatThePartWaitsFor) {
   };
   Machine machine(body);
   machine.step(started());
-  const Activated activated = machine.step(fired(0));
-  EXPECT_EQ(activated.end->value, 1U);
-  EXPECT_EQ(activated.given_up, (Numbers{1, 2}));
+  EXPECT_EQ(machine.step(fired(0)).unwanted, (Numbers{1, 2}));
+  EXPECT_EQ(machine.step({failed(1, "stopped"), failed(2, "stopped")}).end->value, 1U);
 }
 
 TEST(RunAny, LoopsKeepNoWaitsThatWereGivenUp) {
@@ -259,10 +258,15 @@ TEST(RunTogether, IsCancelledInEveryPlace) {
     for (std::size_t i = 0; i < before; ++i) {
       machine.step(events[i]);
     }
-    const Activated activated = machine.step(cancel());
+    Activated activated = machine.step(cancel());
+    ASSERT_FALSE(activated.unwanted.empty()) << before;
+    std::vector<Event> stopped;
+    for (const std::uint64_t step : activated.unwanted) {
+      stopped.push_back(failed(step, "stopped"));
+    }
+    activated = machine.step(std::move(stopped));
     ASSERT_TRUE(activated.end) << before;
     EXPECT_THROW(std::rethrow_exception(activated.end->error), Cancelled) << before;
-    EXPECT_FALSE(activated.given_up.empty()) << before;
   }
 }
 
