@@ -387,11 +387,14 @@ Task<boost::json::value> EngineCore::result(std::string id) {
       }
     }
     if (!run) {
-      run = co_await find_run(world_->store, id);
+      run = co_await find_run(world_->store, id, Read::kApplied);
       if (run && !has_ended(run->head)) {
         watch.emplace(world_->store.watch(
             PartitionKeys(run->place.queue, run->place.partition).run(run->place.uid)));
-        run = co_await find_run(world_->store, id);
+        run = co_await find_run(world_->store, id, Read::kApplied);
+      }
+      if (run && has_ended(run->head)) {
+        co_await world_->store.until_durable(run->version);
       }
     }
     if (!run) {
