@@ -154,7 +154,7 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, StartTerms
   const bool is_known = world_->code_of(head.type()) != nullptr;
   std::shared_ptr<Tenure> here;
   if (is_known && terms.queue == queue() && !stopping_) {
-    here = ownership_.next_tenure();
+    here = ownership_->next_tenure();
   }
   RunPlace place{terms.queue, 0, world_->next_uid(now)};
   place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);

@@ -213,6 +213,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   Batch answers;
   bool shall_leave = false;
   bool is_woken = false;
+  bool is_started = next_row_ > 0;
   for (Mail& mail : mails) {
     switch (mail.kind) {
       case Mail::Kind::kTimeUp:
@@ -232,6 +233,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         }
         answers.erase(mail.consumed);
         break;
+      case Mail::Kind::kStepRow:
+        co_await write_step_row(mail.event.operation());
+        break;
       case Mail::Kind::kEvict:
         shall_leave = true;
         break;
@@ -245,7 +249,10 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
             step_at(mail.event.operation()) != nullptr) {
           step_at(mail.event.operation())->begin_next(shared_from_this());
+        } else if (starts_it(mail) && is_started) {
+          answers.erase(mail.consumed);  // It began before its timer was heard.
         } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
+          is_started = is_started || starts_it(mail);
           events.push_back(std::move(mail));
         }
         break;
@@ -291,7 +298,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
 Task<void> LiveRun::write_timers_again(Batch extra) {
   Writing writing;
   writing.batch = std::move(extra);
-  write_own_timers(writing);
+  write_own_timers(writing, next_row_ == 0);
   for (const auto& [operation, due] : timers_) {
     set_timer(writing, due, operation);
   }
@@ -300,6 +307,32 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
   }
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
   if (outcome && outcome->committed() != nullptr) {
+    for (const std::string& key : writing.timers_set) {
+      tenure_->add_timer(key);
+    }
+  }
+}
+
+/// By whoever drives the run, so that it is not written when the step has gone meanwhile.
+Task<void> LiveRun::write_step_row(std::uint64_t operation) {
+  const std::shared_ptr<StepRun> step = step_at(operation);
+  if (step == nullptr) {
+    co_return;
+  }
+  const StepRun::Change change = step->take_change();
+  Writing writing;
+  if (change.old_due) {
+    drop_timer(writing, *change.old_due, operation);
+  }
+  if (change.due) {
+    set_timer(writing, *change.due, operation);
+  }
+  writing.batch.put(tenure_->keys().attempts(uid_, operation), change.row.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    for (const std::string& key : writing.timers_gone) {
+      tenure_->remove_timer(key);
+    }
     for (const std::string& key : writing.timers_set) {
       tenure_->add_timer(key);
     }
@@ -473,26 +506,25 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
       }
     }
     if (!durable_first.empty()) {
-      tenure_->world().tasks.run(
-          begin_steps(shared_from_this(), version, std::move(durable_first)));
+      tenure_->run(begin_steps(shared_from_this(), version, std::move(durable_first)));
     }
   }
   std::vector<std::shared_ptr<LocalAnswer>> answers;
-  for (UpdateReply& reply : activated.replies) {
+  for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
       if (mail.answer != nullptr && mail.event.request() == reply.request) {
-        mail.answer->value = std::move(reply.value);
-        mail.answer->error = std::move(reply.error);
+        // Whoever asks twice is answered twice.
+        mail.answer->value = reply.value;
+        mail.answer->error = reply.error;
         answers.push_back(mail.answer);
       }
     }
   }
   if (!answers.empty()) {
-    tenure_->world().tasks.run(
-        answer_when_durable(shared_from_this(), version, std::move(answers)));
+    tenure_->run(answer_when_durable(shared_from_this(), version, std::move(answers)));
   }
   if (!writing.messages.empty() || !writing.children.empty()) {
-    tenure_->world().tasks.run(send_on(shared_from_this(), std::move(writing)));
+    tenure_->run(send_on(shared_from_this(), std::move(writing)));
   }
 }
 

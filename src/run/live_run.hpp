@@ -47,6 +47,7 @@ struct Mail {
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
     kQuery,
+    kStepRow,  ///< What is known of a step that has not ended has changed.
     kEvict,
   };
   Kind kind = Kind::kEvent;
@@ -133,6 +134,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                         std::vector<Mail> mails);
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
+  [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);
   [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
@@ -150,7 +152,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, const Activated& activated);
-  void write_own_timers(Writing& writing) const;
+  void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, const Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, record::RunHead& head, const RunEnd& end,
                           StoreTime now);

@@ -136,7 +136,7 @@ Task<void> StepRun::attempt(Step step, Run run, std::uint32_t number, bool may_h
   StepContext context(std::move(key), number, this_task::stop_token(), std::move(facts));
   Ended ended = co_await call(step, run, context);
   // Not in the task of the attempt, which may have been asked to stop.
-  run->tenure_->world().tasks.run(end_attempt(step, run, std::move(ended)));
+  run->tenure_->run(end_attempt(step, run, std::move(ended)));
 }
 
 Task<StepRun::Ended> StepRun::call(Step step, Run /*run*/, StepContext& context) {
@@ -165,7 +165,6 @@ Task<void> StepRun::end_attempt(Step step, Run run, Ended ended) {
   Tenure& tenure = *run->tenure_;
   const StoreTime now = co_await tenure.world().store.time();
   const StepOptions& options = step->begun_.terms.options;
-  std::string old_timer;
   std::optional<StoreTime> due;
   {
     const std::lock_guard lock(step->mutex_);
@@ -191,24 +190,21 @@ Task<void> StepRun::end_attempt(Step step, Run run, Ended ended) {
       co_return;
     }
     if (step->due_) {
-      old_timer = tenure.keys().timer(*step->due_, run->uid(), step->operation());
+      step->old_due_ = step->due_;
     }
     step->failed_ = attempts;
     step->failure_ = ended.failure;
     step->due_ = due;
     step->has_row_ = true;
   }
-  const std::string timer = tenure.keys().timer(*due, run->uid(), step->operation());
-  Batch batch;
-  if (!old_timer.empty()) {
-    batch.erase(old_timer);
-  }
-  batch.put(timer, "");
-  batch.put(tenure.keys().attempts(run->uid(), step->operation()), step->row().SerializeAsString());
-  const std::optional<CommitOutcome> outcome = co_await tenure.apply(std::move(batch));
-  if (outcome && outcome->committed() != nullptr) {
-    tenure.add_timer(timer);
-  }
+  step->ask_for_row(run);
+}
+
+void StepRun::ask_for_row(const Run& run) const {
+  Mail mail;
+  mail.kind = Mail::Kind::kStepRow;
+  mail.event.set_operation(operation());
+  static_cast<void>(run->deliver(std::move(mail)));
 }
 
 /// With the lock.
@@ -333,7 +329,6 @@ void StepRun::heartbeat(const Run& run, std::uint32_t number, std::string progre
 
 /// Writes down what the step reports, so that the next attempt has it, wherever that is made.
 Task<void> StepRun::keep_progress(Step step, Run run, std::uint32_t number) {
-  Tenure& tenure = *run->tenure_;
   for (;;) {
     {
       const std::lock_guard lock(step->mutex_);
@@ -344,20 +339,19 @@ Task<void> StepRun::keep_progress(Step step, Run run, std::uint32_t number) {
       }
       step->has_row_ = true;
     }
-    Batch batch;
-    batch.put(tenure.keys().attempts(run->uid(), step->operation()),
-              step->row().SerializeAsString());
-    const std::optional<CommitOutcome> outcome = co_await tenure.apply(std::move(batch));
-    if (!outcome) {
-      co_return;
-    }
+    step->ask_for_row(run);
     co_await this_task::sleep_for(kProgressInterval);
   }
 }
 
-record::RunAttempts StepRun::row() const {
+StepRun::Change StepRun::take_change() {
   const std::lock_guard lock(mutex_);
-  record::RunAttempts row;
+  Change change;
+  change.old_due = std::exchange(old_due_, std::nullopt);
+  if (current_ == 0) {
+    change.due = due_;
+  }
+  record::RunAttempts& row = change.row;
   row.set_format(kRunFormat);
   row.set_failed(failed_);
   if (failure_) {
@@ -365,10 +359,11 @@ record::RunAttempts StepRun::row() const {
   }
   row.set_progress(progress_);
   row.set_began_at_ns(ns_of(began_at_));
-  if (due_ && current_ == 0) {
+  if (due_) {
+    // Also while the attempt is under way, as its timer stays until that has ended.
     row.set_due_ns(ns_of(*due_));
   }
-  return row;
+  return change;
 }
 
 // --- How it stands -------------------------------------------------------------------------------
@@ -378,9 +373,15 @@ bool StepRun::is_pausing() const {
   return current_ == 0 && due_.has_value();
 }
 
-std::optional<StoreTime> StepRun::due() const {
+std::vector<StoreTime> StepRun::timers() const {
   const std::lock_guard lock(mutex_);
-  return due_;
+  std::vector<StoreTime> timers;
+  for (const std::optional<StoreTime>& due : {old_due_, due_}) {
+    if (due) {
+      timers.push_back(*due);
+    }
+  }
+  return timers;
 }
 
 bool StepRun::has_row() const {

@@ -71,7 +71,8 @@ Task<std::shared_ptr<Tenure>> Tenure::take(std::shared_ptr<RunWorld> world, Part
     batch.require_absent(keys.owner());
   } else {
     const auto owner = read_row<record::RunPartition>(*row, "the partition of runs");
-    if (!owner.session_key().empty()) {
+    // One of its own that it has given up is free for it to take anew.
+    if (!owner.session_key().empty() && owner.session_key() != world->session.key()) {
       const std::optional<Entry> session =
           co_await world->store.get(owner.session_key(), Read::kApplied);
       const StoreTime now = co_await world->store.time();
@@ -116,6 +117,7 @@ Task<void> Tenure::recover() {
     }
     more = page.more;
   }
+  recovered_ = true;
 }
 
 Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
@@ -167,6 +169,13 @@ void Tenure::end(const std::string& reason) {
   if (over_.exchange(true)) {
     return;
   }
+  drop_runs();
+  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
+               keys_.queue() + "' is given up: " + reason);
+  world_->losses.ring();
+}
+
+void Tenure::drop_runs() {
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -175,9 +184,24 @@ void Tenure::end(const std::string& reason) {
   for (const auto& [uid, run] : dropped) {
     run->abandon();
   }
-  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
-               keys_.queue() + "' is given up: " + reason);
-  world_->losses.ring();
+}
+
+void Tenure::run(Task<void> task) {
+  world_->tasks.run(end_if_it_fails(shared_from_this(), std::move(task)));
+}
+
+Task<void> Tenure::end_if_it_fails(std::shared_ptr<Tenure> tenure, Task<void> task) {
+  std::string failure;
+  try {
+    co_await task;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  if (!failure.empty()) {
+    tenure->end(failure);
+  }
 }
 
 Task<void> Tenure::hand_over() {
@@ -187,16 +211,9 @@ Task<void> Tenure::hand_over() {
   batch.put(keys_.owner(), nobody.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
   over_ = true;
-  std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
-  {
-    const std::lock_guard lock(mutex_);
-    dropped.swap(runs_);
-  }
-  for (const auto& [uid, run] : dropped) {
-    run->abandon();
-  }
+  drop_runs();
   if (outcome && outcome->committed() != nullptr) {
-    co_await world_->store.until_durable(outcome->committed()->version);
+    static_cast<void>(co_await until_durable(outcome->committed()->version));
   }
 }
 
@@ -428,8 +445,17 @@ Task<void> Tenure::fire_due() {
     if (due.empty()) {
       co_return;
     }
-    for (std::string& key : due) {
-      co_await fire(std::move(key));
+    for (std::size_t fired = 0; fired < due.size(); ++fired) {
+      try {
+        co_await fire(due[fired]);
+      } catch (...) {
+        // They are due still.
+        const std::lock_guard lock(mutex_);
+        for (std::size_t left = fired; left < due.size(); ++left) {
+          timers_.add(due[left]);
+        }
+        throw;
+      }
     }
   }
 }
@@ -475,6 +501,17 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
       co_return;
     }
   }
+  try {
+    co_await pass_on(key, std::move(message));
+  } catch (...) {
+    // It is in the inbox still, and is seen there again.
+    const std::lock_guard lock(mutex_);
+    taken_.erase(key);
+    throw;
+  }
+}
+
+Task<void> Tenure::pass_on(std::string key, record::RunMessage message) {
   const std::string uid = message.uid();
   const record::RunMessage whole = message;
   const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
@@ -490,7 +527,7 @@ void Tenure::return_mail(std::vector<Mail> mails) {
         const std::lock_guard lock(mutex_);
         taken_.erase(mail.consumed);
       }
-      world_->tasks.run(take_again(shared_from_this(), std::move(mail.consumed)));
+      run(take_again(shared_from_this(), std::move(mail.consumed)));
     }
   }
 }

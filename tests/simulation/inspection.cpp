@@ -182,7 +182,7 @@ void Inspection::check_effects() {
 /// Each once.
 void Inspection::check_pushes() {
   std::map<int, int> counts;
-  for (const Entry& entry : rows("state/")) {
+  for (const Entry& entry : rows("cell/")) {
     for (const auto& label : detail::Envelope(entry).value().as_array()) {
       ++counts[static_cast<int>(label.as_int64())];
     }

@@ -18,7 +18,12 @@ constexpr std::string_view kOwners = "partition/";
 
 MortalStore::MortalStore(const std::shared_ptr<MemoryDisk>& disk, Tally& tally,
                          std::map<std::string, std::string>& owners, std::uint64_t seed)
-    : disk_(disk), near_(open_memory_store(disk)), tally_(tally), owners_(owners), dice_(seed) {
+    : disk_(disk),
+      generation_(disk->state().generation()),
+      near_(open_memory_store(disk)),
+      tally_(tally),
+      owners_(owners),
+      dice_(seed) {
   disk_->state().add_watches(watches_);
 }
 
@@ -26,6 +31,8 @@ MortalStore::~MortalStore() { die(); }
 
 void MortalStore::die() {
   if (!std::exchange(dead_, true)) {
+    // What was written is in the hands of the machine, which goes on.
+    disk_->state().sync_all(generation_);
     disk_->state().remove_watches(watches_);
     watches_->end(std::make_exception_ptr(StoreFailed(kDead)));
   }
@@ -122,7 +129,7 @@ Task<void> MortalStore::do_until_durable(Version version) {
 
 std::shared_ptr<detail::WatchedPrefix> MortalStore::do_watch(std::string prefix) {
   check_alive();
-  disk_->state().check_alive(disk_->state().generation());
+  disk_->state().check_alive(generation_);
   return watches_->add(std::move(prefix));
 }
 

@@ -73,6 +73,7 @@ class MortalStore final : public Store {
   void note_owners(const Batch& batch);
 
   std::shared_ptr<MemoryDisk> disk_;
+  std::uint64_t generation_;
   std::unique_ptr<Store> near_;
   Tally& tally_;
   std::map<std::string, std::string>& owners_;
