@@ -54,6 +54,19 @@ record::RunMessage message_of(record::RunMessage::Kind kind, record::RunEvent ev
   }
 }
 
+/// What is dropped with a run that leaves this process is not answered by it: whoever asked is told
+/// that, too.
+std::shared_ptr<LocalAnswer> as_duty(const std::shared_ptr<LocalAnswer>& answer, bool changes) {
+  return {answer.get(), [answer, changes](LocalAnswer* asked) {
+            if (!asked->is_given) {
+              constexpr const char* kGone = "the run has left this process: ask again";
+              asked->error = changes ? std::make_exception_ptr(OutcomeUnknown(kGone))
+                                     : std::make_exception_ptr(StoreBusy(kGone));
+              asked->give();
+            }
+          }};
+}
+
 }  // namespace
 
 StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue)
@@ -307,8 +320,11 @@ Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, st
   Mail mail;
   mail.kind = changes ? Mail::Kind::kEvent : Mail::Kind::kQuery;
   mail.event = std::move(question);
-  mail.answer = answer;
+  mail.answer = as_duty(answer, changes);
   const Tenure::Whereabouts where = co_await tenure->deliver(uid, std::move(mail));
+  if (where == Tenure::Whereabouts::kGone && tenure->is_over()) {
+    throw StoreBusy("run '" + uid + "' has left this process: ask again");
+  }
   if (where == Tenure::Whereabouts::kGone) {
     throw NoSuchRun("run '" + uid + "' has ended");
   }

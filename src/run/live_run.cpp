@@ -38,6 +38,10 @@ std::string reply_of(const boost::json::value& value, const std::exception_ptr& 
   return reply.SerializeAsString();
 }
 
+bool ends_it(const Mail& mail) {
+  return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
+}
+
 bool starts_it(const Mail& mail) { return mail.event.kind() == record::RunEvent::STARTED; }
 
 /// To whoever asked, wherever that is.
@@ -209,6 +213,17 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
 }
 
 Task<bool> LiveRun::handle(std::vector<Mail> mails) {
+  const auto ender = std::find_if(mails.begin(), mails.end(), ends_it);
+  if (ender != mails.end()) {
+    Mail mail = std::move(*ender);
+    mails.erase(ender);
+    const bool is_late = mail.kind == Mail::Kind::kTimeUp;
+    std::string reason = is_late ? "its time is up" : mail.event.payload();
+    co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
+                          std::move(reason), std::move(mail));
+    give_back(std::move(mails));
+    co_return false;
+  }
   std::vector<Mail> events;
   Batch answers;
   bool shall_leave = false;
@@ -217,13 +232,8 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   for (Mail& mail : mails) {
     switch (mail.kind) {
       case Mail::Kind::kTimeUp:
-      case Mail::Kind::kTerminate: {
-        const bool is_late = mail.kind == Mail::Kind::kTimeUp;
-        std::string reason = is_late ? "its time is up" : mail.event.payload();
-        co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
-                              std::move(reason), std::move(mails));
-        co_return false;
-      }
+      case Mail::Kind::kTerminate:
+        break;  // Dealt with above.
       case Mail::Kind::kQuery:
         answer_query(mail, answers);
         break;
@@ -345,7 +355,8 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   Batch batch;
   for (const Mail& mail : mails) {
     if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
-      co_await end_by_force(record::RunHead::CANCELLED, "before it began", std::move(mails));
+      co_await end_by_force(record::RunHead::CANCELLED, "before it began", mail);
+      give_back(std::move(mails));
       co_return;
     }
     if (mail.event.kind() == record::RunEvent::SIGNALLED) {
@@ -425,20 +436,37 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
   co_return outcome;
 }
 
-Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
+Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector<Mail>& late) {
   std::vector<record::RunEvent> events;
+  std::vector<std::size_t> ends;  // Of each mail, the number of events with it.
   for (const Mail& mail : mails) {
     events.push_back(mail.event);
-    if (mail.event.kind() == record::RunEvent::STARTED) {
+    if (starts_it(mail)) {
       events.insert(events.end(), head_.signals().begin(), head_.signals().end());
     }
+    ends.push_back(events.size());
   }
   Activated activated;
   if (events.empty() && !machine_.has_held()) {
     return activated;  // It starts later.
   }
   const Watchdog::Watched watched(tenure_->world().watchdog, machine_.facts());
-  activated = machine_.activate(now, std::move(events));
+  activated = machine_.activate(now, events);
+  const auto taken = static_cast<std::size_t>(activated.record.events_size());
+  std::size_t mails_taken = mails.size();
+  while (mails_taken > 0 && (mails_taken > 1 ? ends[mails_taken - 2] : 0) >= taken) {
+    --mails_taken;
+  }
+  if (activated.end && mails_taken > 0) {
+    // Signals that its head had for it, and that it did not come to.
+    std::vector<record::RunEvent>& left = activated.end->signals_left;
+    for (std::size_t i = taken; i < ends[mails_taken - 1]; ++i) {
+      left.push_back(std::move(events[i]));
+    }
+  }
+  late.assign(std::make_move_iterator(mails.begin() + static_cast<std::ptrdiff_t>(mails_taken)),
+              std::make_move_iterator(mails.end()));
+  mails.resize(mails_taken);
   return activated;
 }
 
@@ -446,7 +474,8 @@ Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
 /// the code has seen nothing of it yet, and only the change is made again.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
   const StoreTime now = co_await tenure_->world().store.time();
-  Activated activated = run_code(now, mails);
+  std::vector<Mail> late;
+  Activated activated = run_code(now, mails, late);
   std::optional<CommitOutcome> outcome;
   for (bool again = true; again;) {
     StateChanges state = co_await settle_state(activated.state);
@@ -460,6 +489,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       machine_.hold(std::move(state.events));
       after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
                    now);
+      give_back(std::move(late));
     } else if (outcome && outcome->conflict() != nullptr) {
       const auto& conditions = state.batch.conditions();
       again = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
@@ -575,8 +605,8 @@ void LiveRun::finish(Version version) {
   abandon();
 }
 
-Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason,
-                                 std::vector<Mail> mails) {
+Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason, Mail mail) {
+  const std::vector<Mail> mails{std::move(mail)};
   const StoreTime now = co_await tenure_->world().store.time();
   record::RunHead head = head_;
   head.set_state(state);
@@ -584,10 +614,8 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reaso
   head.mutable_failure()->set_message(std::move(reason));
   head.set_rows(next_row_);
   Writing writing;
-  for (const Mail& mail : mails) {
-    if (!mail.consumed.empty()) {
-      writing.batch.erase(mail.consumed);
-    }
+  if (!mails.front().consumed.empty()) {
+    writing.batch.erase(mails.front().consumed);
   }
   close(writing, head, now);
   writing.head = std::move(head);
@@ -643,15 +671,21 @@ void LiveRun::abandon() {
   for (const auto& [operation, step] : open) {
     step->abandon();
   }
-  for (Mail& mail : unread) {
-    if (mail.answer != nullptr) {
+  give_back(std::move(unread));
+  ended_.ring();
+}
+
+void LiveRun::give_back(std::vector<Mail> mails) {
+  const std::optional<End> ended = end();
+  for (Mail& mail : mails) {
+    // Who asks a run that goes on elsewhere is told so when the mail is dropped.
+    if (mail.answer != nullptr && ended && ended->head.state() != record::RunHead::CONTINUED) {
       mail.answer->error =
           std::make_exception_ptr(NoSuchRun("run '" + machine_.facts().id + "' has ended"));
       mail.answer->give();
     }
   }
-  tenure_->return_mail(std::move(unread));
-  ended_.ring();
+  tenure_->return_mail(std::move(mails));
 }
 
 // --- How it stands -------------------------------------------------------------------------------

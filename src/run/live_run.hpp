@@ -129,9 +129,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
   [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);
-  [[nodiscard]] Activated run_code(StoreTime now, const std::vector<Mail>& mails);
+  /// Takes from `mails` what the run did not come to, for `late`.
+  [[nodiscard]] Activated run_code(StoreTime now, std::vector<Mail>& mails,
+                                   std::vector<Mail>& late);
+  /// Not for this run any more: its next one gets them, or whoever sent them is told.
+  void give_back(std::vector<Mail> mails);
   [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, std::string reason,
-                                        std::vector<Mail> mails);
+                                        Mail mail);
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
   [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);

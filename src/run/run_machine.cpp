@@ -159,6 +159,9 @@ Activated RunMachine::activate(StoreTime now, std::vector<record::RunEvent> even
   current_.record.set_now_ns(now.time_since_epoch().count());
   deliver_held();
   for (Event& event : events) {
+    if (ended_) {
+      break;  // It is none of this run any more.
+    }
     deliver(event);
     *current_.record.add_events() = std::move(event);
   }

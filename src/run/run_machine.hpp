@@ -104,7 +104,8 @@ class RunMachine {
   /// The code does not go on: what its frames hold is destroyed where it stands.
   ~RunMachine();
 
-  /// The first time with `STARTED`. Not after the end. What is held comes before `events`.
+  /// The first time with `STARTED`. Not after the end. What is held comes before `events`. The
+  /// record has those that the run took: not what is behind its end.
   [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events);
   /// Goes over a row of the journal again, and holds what it holds. Throws `NondeterminismError`,
   /// after which this is of no use. The steps and timers are those that had not ended when the row

@@ -50,6 +50,12 @@ Mail mail_of(std::string key, record::RunMessage message) {
   return mail;
 }
 
+/// Not what is about an operation of the run that has ended.
+bool is_for_its_next_one(const record::RunMessage& message) {
+  return message.kind() != record::RunMessage::EVENT ||
+         message.event().kind() != record::RunEvent::CHILD_ENDED;
+}
+
 /// Empty: it fits.
 std::string replay_or_say_why(LiveRun& run, const record::Activation& row) {
   try {
@@ -540,10 +546,25 @@ Task<void> Tenure::take_again(std::shared_ptr<Tenure> tenure, std::string key) {
   }
 }
 
-/// The run has ended meanwhile.
+/// The run has ended meanwhile. If it goes on as another one, that gets the message.
 Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage message) {
+  const std::optional<Entry> row =
+      co_await world_->store.get(keys_.run(message.uid()), Read::kApplied);
+  const record::RunHead head = row ? read_run_head(*row) : record::RunHead();
+  if (row && !has_ended(head)) {
+    throw StoreBusy("run '" + message.uid() + "' goes on, and the partition was given up");
+  }
   Batch batch;
   batch.erase(key);
+  if (head.state() == record::RunHead::CONTINUED && is_for_its_next_one(message)) {
+    message.set_uid(head.continued_as());
+    batch.put(key, message.SerializeAsString());
+    const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+    if (outcome && outcome->committed() != nullptr) {
+      co_await pass_on(std::move(key), std::move(message));
+    }
+    co_return;
+  }
   if (!message.reply_key().empty()) {
     record::RunReply reply;
     reply.set_format(kRunFormat);

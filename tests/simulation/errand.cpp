@@ -20,18 +20,19 @@ Task<void> start(Engine& engine, const Order& order) {
   static_cast<void>(started);
 }
 
-Task<void> signal(Engine& engine, const Order& order, const Wanted& wanted) {
+Task<void> signal(Engine& engine, const Order& order, Wanted wanted) {
   const std::string request = request_of(wanted);
   const std::string name = "signal" + std::to_string(wanted.name);
   co_await engine.signal(order.id, name, wanted.value, request);
 }
 
-Task<void> update(Engine& engine, const Order& order, const Wanted& wanted,
+Task<void> update(Engine& engine, const Order& order, Wanted wanted,
                   Errand::Answer& answer) {
   const std::string request = request_of(wanted);
   const auto reply = co_await engine.update<std::int64_t>(order.id, "add", wanted.value, request);
   if (reply != wanted.value + 1) {
-    answer.fault = "the update of run " + order.id + " got the wrong answer";
+    answer.fault = "an update of run " + order.id + " got the answer " + std::to_string(reply) +
+                   " instead of " + std::to_string(wanted.value + 1);
   }
 }
 

@@ -183,8 +183,9 @@ void Inspection::check_effects() {
 void Inspection::check_pushes() {
   std::map<int, int> counts;
   for (const Entry& entry : rows("cell/")) {
-    for (const auto& label : detail::Envelope(entry).value().as_array()) {
-      ++counts[static_cast<int>(label.as_int64())];
+    const boost::json::value labels = detail::Envelope(entry).value();
+    for (const boost::json::value& label : labels.as_array()) {
+      ++counts[label.to_number<int>()];
     }
   }
   std::set<int> possible;
