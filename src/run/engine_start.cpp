@@ -345,7 +345,7 @@ Task<boost::json::value> EngineCore::ask_here(std::shared_ptr<Tenure> tenure, st
 Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent question,
                                                    bool changes) {
   const StoreTime now = co_await world_->store.time();
-  const std::string key = reply_key(world_->next_uid(now));
+  const std::string key = reply_key(world_->session.id(), world_->next_uid(now));
   Watch watch = world_->store.watch(key);
   record::RunMessage message = message_of(
       changes ? record::RunMessage::EVENT : record::RunMessage::QUERY, std::move(question));
