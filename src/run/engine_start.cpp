@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
 
 #include "engine_core.hpp"
 #include "run_failure.hpp"
@@ -16,6 +18,7 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
+constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 void check_time(Duration time, const char* what) {
   if (time < Duration::zero()) {
@@ -65,6 +68,23 @@ std::shared_ptr<LocalAnswer> as_duty(const std::shared_ptr<LocalAnswer>& answer,
               asked->give();
             }
           }};
+}
+
+/// The answer has been read, whatever becomes of its row.
+Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
+  for (bool again = true; again;) {
+    again = false;
+    try {
+      Batch batch;
+      batch.erase(key);
+      static_cast<void>(co_await world->store.apply(std::move(batch)));
+    } catch (const Error& error) {
+      again = error.remedy() == Remedy::kTryAgain || error.remedy() == Remedy::kFindOut;
+    }
+    if (again) {
+      co_await this_task::sleep_for(kBusyPause);
+    }
+  }
 }
 
 }  // namespace
@@ -356,9 +376,7 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
     co_await watch.changed();
     row = co_await world_->store.get(key);
   }
-  Batch batch;
-  batch.erase(key);
-  static_cast<void>(co_await world_->store.apply(std::move(batch)));
+  world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
   if (reply.has_failure()) {
     throw_failure(reply.failure());

@@ -16,7 +16,7 @@ class Author {
   Program write() {
     Program program;
     program.cleanup = next_label_++;
-    const std::uint64_t length = dice_.one_in(4) ? 2 + dice_.below(2) : 1;
+    const std::uint64_t length = dice_.one_in(3) ? 2 + dice_.below(2) : 1;
     for (std::uint64_t i = 0; i < length; ++i) {
       // A run that goes on as another one has no memory of updates.
       program.chain.push_back(sequence(0, {.signals = true, .updates = length == 1}));
@@ -50,7 +50,7 @@ class Author {
   Node one(int depth, May may) {
     switch (dice_.below(14)) {
       case 0:
-        return node(Act::kSleep, 1 << number(0, 21));
+        return node(Act::kSleep, 1 << number(0, 19));
       case 1:
       case 2:
         return node(Act::kPush, number(0, kCells - 1));

@@ -69,7 +69,7 @@ void RunSimulation::make_errands(std::size_t order) {
     errand.at = at;
     errand.wanted = wanted;
   };
-  const TimePoint start = now + between(0s, 1min);
+  const TimePoint start = now + between(0s, dice_.one_in(2) ? Duration(10s) : Duration(2min));
   add(Errand::Kind::kStart, start);
   for (const Wanted& wanted : of.expected.wanted) {
     // One that is to be ended need not get all that it waits for.
@@ -166,12 +166,12 @@ bool RunSimulation::all_is_done() {
 // --- Processes, and what becomes of them ---------------------------------------------------------
 
 void RunSimulation::set_faults() {
-  busy_chance_ = dice_.one_in(3) ? 0.005 : 0;
+  busy_chance_ = dice_.one_in(3) ? 0.01 : 0;
   MemoryFaults faults;
   faults.seed = dice_.next();
-  faults.busy_chance = dice_.one_in(3) ? 0.02 : 0;
-  faults.conflict_chance = dice_.one_in(3) ? 0.01 : 0;
-  faults.unknown_chance = dice_.one_in(3) ? 0.01 : 0;
+  faults.busy_chance = dice_.one_in(3) ? 0.05 : 0;
+  faults.conflict_chance = dice_.one_in(3) ? 0.03 : 0;
+  faults.unknown_chance = dice_.one_in(3) ? 0.03 : 0;
   if (dice_.one_in(2)) {
     faults.sync_delay_max = dice_.one_in(2) ? Duration(2s) : Duration(5ms);
   }
@@ -367,7 +367,7 @@ std::vector<std::string> RunSimulation::run() {
   make_orders();
   set_faults();
   next_strike_ = clock_.now() + between(1s, 60s);
-  go_on_until(clock_.now() + between(30s, 12min));
+  go_on_until(clock_.now() + between(30s, 6min));
   calm_down();
   const bool done = finish();
   const std::vector<std::string> found =
