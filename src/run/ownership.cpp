@@ -92,6 +92,7 @@ Task<std::optional<StoreTime>> Ownership::balance() {
   const std::size_t count = std::max<std::size_t>(engines.count, 1);
   const std::size_t share = (kPartitionsPerQueue + count - 1) / count;
   std::optional<StoreTime> look_again = engines.next_expiry;
+  co_await take_back();
   std::size_t mine = tenures().size();
   // Not all begin with the same one, so that they meet seldom.
   const auto first = static_cast<std::uint32_t>(stable_hash(world_->session.id()));
@@ -100,13 +101,8 @@ Task<std::optional<StoreTime>> Ownership::balance() {
     if (tenure_of(partition) != nullptr) {
       continue;
     }
-    std::shared_ptr<Tenure> tenure =
-        co_await Tenure::take(world_, PartitionKeys(queue_, partition));
-    if (tenure != nullptr) {
-      ++mine;
-      const std::lock_guard lock(mutex_);
-      tenures_[partition] = std::move(tenure);
-    }
+    const bool taken = co_await take(partition);
+    mine += taken ? 1 : 0;
   }
   for (const std::shared_ptr<Tenure>& tenure : tenures()) {
     if (mine > share && is_quiet(*tenure)) {
@@ -119,6 +115,31 @@ Task<std::optional<StoreTime>> Ownership::balance() {
     look_again = now + kBusyInterval;
   }
   co_return look_again;
+}
+
+/// What the store takes for ours and was given up here, or not known to be taken: as long as this
+/// session lives, nobody else can take it.
+Task<void> Ownership::take_back() {
+  const std::string prefix = owners_of(queue_);
+  const Page owners = co_await world_->store.scan(prefix, {.read = Read::kApplied});
+  for (const Entry& entry : owners.entries) {
+    const auto owner = read_row<record::RunPartition>(entry, "the partition of runs");
+    const std::uint32_t partition = partition_in(entry.key, prefix);
+    if (owner.session_key() == world_->session.key() && tenure_of(partition) == nullptr) {
+      static_cast<void>(co_await take(partition));
+    }
+  }
+}
+
+Task<bool> Ownership::take(std::uint32_t partition) {
+  std::shared_ptr<Tenure> tenure =
+      co_await Tenure::take(world_, PartitionKeys(queue_, partition));
+  const bool is_taken = tenure != nullptr;
+  if (is_taken) {
+    const std::lock_guard lock(mutex_);
+    tenures_[partition] = std::move(tenure);
+  }
+  co_return is_taken;
 }
 
 Task<void> Ownership::hand_over() {

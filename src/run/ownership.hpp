@@ -50,6 +50,8 @@ class Ownership {
     std::optional<StoreTime> next_expiry{};
   };
   [[nodiscard]] Task<Engines> count_engines();
+  [[nodiscard]] Task<void> take_back();
+  [[nodiscard]] Task<bool> take(std::uint32_t partition);
   [[nodiscard]] std::string own_key() const;
 
   const std::shared_ptr<RunWorld> world_;

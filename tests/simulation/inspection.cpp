@@ -50,6 +50,21 @@ std::string replay(const detail::RunRow& run, const std::vector<record::Activati
   return {};
 }
 
+/// The kinds of what is in a row of a journal, for people.
+std::string text_of(const record::Activation& row) {
+  std::string text = " at " + std::to_string(row.now_ns() / 1'000'000) + " ms, events";
+  for (const record::RunEvent& event : row.events()) {
+    text.append(" ").append(std::to_string(event.kind())).append(":");
+    text.append(std::to_string(event.operation()));
+  }
+  text.append(", operations");
+  for (const record::RunOperation& operation : row.operations()) {
+    text.append(" ").append(std::to_string(operation.kind()));
+  }
+  text.append(", held ").append(std::to_string(row.held_size()));
+  return text;
+}
+
 }  // namespace
 
 std::vector<Entry> Inspection::rows(const std::string& prefix) {
@@ -218,7 +233,12 @@ std::string Inspection::dump() {
       const record::RunHead head = detail::read_run_head(entry);
       text.append(" state ").append(std::to_string(head.state()));
       text.append(head.waits() ? " waits " : " has work ").append(head.id());
-      text.append(" first ").append(std::to_string(head.first().operations_size()));
+      text.append(text_of(head.first()));
+    } else if (entry.key.starts_with(detail::kJournalPrefix) &&
+               entry.key.find('~') == std::string::npos) {
+      record::Activation row;
+      static_cast<void>(row.ParseFromString(entry.value));
+      text.append(text_of(row));
     }
     text.append("\n");
   }
