@@ -642,6 +642,9 @@ Task<bool> LiveRun::leave_memory() {
     Batch batch;
     batch.require_version(key, head_version_).put(key, head.SerializeAsString());
     const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
+    if (outcome && outcome->committed() == nullptr) {
+      tenure_->end("run '" + uid_ + "' was changed by somebody else");
+    }
     if (!outcome || outcome->committed() == nullptr) {
       co_return false;
     }
