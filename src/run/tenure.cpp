@@ -438,7 +438,14 @@ Task<void> Tenure::fire_due() {
     }
     if (after) {
       const ScanOptions next{.after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
-      const Page page = co_await world_->store.scan(keys_.timers(), next);
+      Page page;
+      try {
+        page = co_await world_->store.scan(keys_.timers(), next);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        timers_.give_up_reading();
+        throw;
+      }
       const std::lock_guard lock(mutex_);
       timers_.end_reading(page);
     }

@@ -383,8 +383,14 @@ std::vector<std::string> RunSimulation::look_at_the_end() {
   SeededExecutor executor(clock_, 1);
   const std::unique_ptr<Store> store = open_memory_store(disk_);
   Inspection inspection(executor, *store, orders_, world_);
-  std::vector<std::string> found = inspection.find_faults();
+  // By now every sweep has been.
   go_on_until(clock_.now() + 2min);
+  std::vector<std::string> found = inspection.find_faults();
+  // Then those are gone, too, who have asked something and not waited for the answer.
+  while (!processes_.empty()) {
+    end_process(*processes_.back());
+  }
+  go_on_until(clock_.now() + 1min);
   const auto up = std::find_if(processes_.begin(), processes_.end(),
                                [](const auto& process) { return process->is_up(); });
   if (up == processes_.end()) {
