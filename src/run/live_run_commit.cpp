@@ -285,6 +285,7 @@ void LiveRun::write_continuation(Writing& writing, record::RunHead& head, const 
     *next.mutable_parent() = head.parent();
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
+  next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
   record::RunName name;
   name.set_format(kRunFormat);
   *name.mutable_place() = record_of(tenure_->keys().place_of(uid));

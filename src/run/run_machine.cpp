@@ -143,7 +143,9 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
     : code_(code),
       facts_(complete(std::move(facts))),
       task_(activator_, facts_.id),
-      random_state_(stable_hash(facts_.uid)) {}
+      random_state_(stable_hash(facts_.uid)) {
+  signals_.know(facts_.requests_done);
+}
 
 RunMachine::~RunMachine() = default;
 
@@ -289,6 +291,7 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
   RunEnd end;
   if (continue_with_) {
     end.continue_with = std::move(continue_with_);
+    end.requests_done = signals_.requests_done();
     end.signals_left = signals_.take_kept();
   } else if (!result.failed()) {
     end.value = result.take_value();

@@ -65,6 +65,8 @@ struct RunEnd {
   std::optional<boost::json::value> continue_with;
   /// Signals that nobody took, for the one that goes on.
   std::vector<record::RunEvent> signals_left;
+  /// Of signals that were taken: for the one that goes on they count no more.
+  std::vector<std::string> requests_done;
 };
 
 /// What came of an activation. The record is what the journal gets.
@@ -96,6 +98,8 @@ class RunMachine {
     std::string root_id{};    ///< Of the top of the tree of runs. Empty: as `id`.
     std::string parent_id{};  ///< Empty: it is no child.
     StoreTime started_at{};
+    /// Of signals that the runs before it in its chain have taken.
+    std::vector<std::string> requests_done{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);

@@ -25,6 +25,7 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
   facts.uid = run.place.uid;
   facts.root_id = run.head.root_id();
   facts.parent_id = run.head.parent().id();
+  facts.requests_done.assign(run.head.requests().begin(), run.head.requests().end());
   facts.started_at = detail::time_of(run.head.started_at_ns());
   return facts;
 }
