@@ -482,9 +482,10 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     StateChanges state = co_await settle_state(activated.state);
     activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
     Writing writing = write(activated, mails, now);
-    writing.batch.append(extra);
-    writing.batch.append(state.batch);
-    outcome = co_await tenure_->apply(std::move(writing.batch));
+    // The name first: a run that goes on as another one at once gives it away again.
+    Batch batch = extra;
+    batch.append(std::move(writing.batch)).append(state.batch);
+    outcome = co_await tenure_->apply(std::move(batch));
     again = false;
     if (outcome && outcome->committed() != nullptr) {
       machine_.hold(std::move(state.events));
