@@ -132,8 +132,7 @@ Task<void> Ownership::take_back() {
 }
 
 Task<bool> Ownership::take(std::uint32_t partition) {
-  std::shared_ptr<Tenure> tenure =
-      co_await Tenure::take(world_, PartitionKeys(queue_, partition));
+  std::shared_ptr<Tenure> tenure = co_await Tenure::take(world_, PartitionKeys(queue_, partition));
   const bool is_taken = tenure != nullptr;
   if (is_taken) {
     const std::lock_guard lock(mutex_);

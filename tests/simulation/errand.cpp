@@ -26,8 +26,7 @@ Task<void> signal(Engine& engine, const Order& order, Wanted wanted) {
   co_await engine.signal(order.id, name, wanted.value, request);
 }
 
-Task<void> update(Engine& engine, const Order& order, Wanted wanted,
-                  Errand::Answer& answer) {
+Task<void> update(Engine& engine, const Order& order, Wanted wanted, Errand::Answer& answer) {
   const std::string request = request_of(wanted);
   const auto reply = co_await engine.update<std::int64_t>(order.id, "add", wanted.value, request);
   if (reply != wanted.value + 1) {
@@ -102,8 +101,7 @@ Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted, const Ord
     }
   } catch (const Error& error) {
     const bool may_come = error.remedy() == Remedy::kTryAgain ||
-                          error.remedy() == Remedy::kGiveUp ||
-                          error.remedy() == Remedy::kStartOver;
+                          error.remedy() == Remedy::kGiveUp || error.remedy() == Remedy::kStartOver;
     verdict = Errand::Verdict::kAgain;
     if (!may_come) {
       answer->fault = "run " + order.id + ", a request: " + error.what();

@@ -167,11 +167,9 @@ void Inspection::check_effects() {
   std::set<int> possible;
   for (const Order& order : orders_) {
     const auto found = last_.find(order.id);
-    const bool is_completed =
-        found != last_.end() && found->second.state == RunState::kCompleted;
+    const bool is_completed = found != last_.end() && found->second.state == RunState::kCompleted;
     possible.insert(order.expected.effects.begin(), order.expected.effects.end());
-    possible.insert(order.expected.possible_effects.begin(),
-                    order.expected.possible_effects.end());
+    possible.insert(order.expected.possible_effects.begin(), order.expected.possible_effects.end());
     for (const int label : order.expected.effects) {
       if (is_completed && !world_.effects.contains(label)) {
         fault("step " + std::to_string(label) + " of run " + order.id + " was never done");

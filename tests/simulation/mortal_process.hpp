@@ -32,6 +32,10 @@ class MortalProcess {
   /// Hands over, and ends.
   void stop();
 
+  /// By which the store knows its session; empty: it has none yet.
+  [[nodiscard]] std::string session_key() const {
+    return session_ == nullptr ? std::string() : session_->key();
+  }
   [[nodiscard]] const Terms& terms() const noexcept { return terms_; }
   /// It has a session and takes requests.
   [[nodiscard]] bool is_up() const noexcept { return is_up_ && !is_stopping_; }

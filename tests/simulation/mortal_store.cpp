@@ -79,9 +79,12 @@ Task<Page> MortalStore::do_scan(Range range, Read read) {
 Task<CommitOutcome> MortalStore::do_commit(Batch batch, Wait wait) {
   check_alive();
   ++tally_.commits;
-  const bool is_doomed = commits_left_ > 0 && --commits_left_ == 0;
-  if (is_doomed && dice_.one_in(2)) {
-    doom_();
+  std::function<void()> doom;
+  if (commits_left_ > 0 && --commits_left_ == 0) {
+    doom = std::exchange(doom_, nullptr);
+  }
+  if (doom && dice_.one_in(2)) {
+    doom();
     throw OutcomeUnknown(kDead);
   }
   const Batch kept = batch;
@@ -95,8 +98,8 @@ Task<CommitOutcome> MortalStore::do_commit(Batch batch, Wait wait) {
     note_owners(kept);
   }
   tally_.refusals += outcome->fenced() != nullptr ? 1U : 0U;
-  if (is_doomed) {
-    doom_();
+  if (doom) {
+    doom();
     throw OutcomeUnknown(kDead);
   }
   check_alive();

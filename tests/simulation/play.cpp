@@ -63,23 +63,25 @@ Task<std::int64_t> perform_step(Context& ctx, const Node& node) {
   const int time_ms = node.second;
   std::int64_t value = 0;
   if (time_ms > 0) {
-    auto step = ctx.run("slow",
-                        [label, failing, time_ms](StepContext& context) {
-                          return do_step(context, label, failing, time_ms);
-                        },
-                        options_of(node));
+    auto step = ctx.run(
+        "slow",
+        [label, failing, time_ms](StepContext& context) {
+          return do_step(context, label, failing, time_ms);
+        },
+        options_of(node));
     auto outcome = co_await ctx.attempt(step);
     value = has_failed(outcome) ? -label : outcome.value();
   } else {
-    auto step = ctx.run("quick",
-                        [label, failing](StepContext& context) -> std::int64_t {
-                          note_effect(label, context);
-                          if (context.attempt() <= static_cast<std::uint32_t>(failing)) {
-                            throw std::runtime_error("not yet");
-                          }
-                          return label;
-                        },
-                        options_of(node));
+    auto step = ctx.run(
+        "quick",
+        [label, failing](StepContext& context) -> std::int64_t {
+          note_effect(label, context);
+          if (context.attempt() <= static_cast<std::uint32_t>(failing)) {
+            throw std::runtime_error("not yet");
+          }
+          return label;
+        },
+        options_of(node));
     auto outcome = co_await ctx.attempt(step);
     value = has_failed(outcome) ? -label : outcome.value();
   }

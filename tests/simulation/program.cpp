@@ -75,8 +75,7 @@ class Author {
   Node step() {
     const bool is_slow = dice_.one_in(2);
     const bool fails = dice_.one_in(4);
-    return node(Act::kStep, fails ? number(1, kAttemptsMax) : 0,
-                is_slow ? 1 << number(0, 15) : 0);
+    return node(Act::kStep, fails ? number(1, kAttemptsMax) : 0, is_slow ? 1 << number(0, 15) : 0);
   }
 
   Node several(Act act, int depth, May may) {

@@ -22,7 +22,7 @@ enum class Act : int {
   kSignals,  ///< `second` signals of name `first`.
   kUpdates,  ///< Until `second` updates have come.
   kPush,     ///< Its label into cell `first`.
-  kChild,    ///< Its one part; `first` is what becomes of it without its parent, `second` its queue.
+  kChild,  ///< Its one part; `first` is what becomes of it without its parent, `second` its queue.
   kThrow,
 };
 

@@ -98,8 +98,7 @@ void RunSimulation::send_errands() {
     if (errand.attempt && errand.answer->verdict != Errand::Verdict::kUnderWay) {
       finish_errand(errand);
     }
-    const bool may_begin =
-        errand.kind == Errand::Kind::kStart || orders_[errand.order].is_started;
+    const bool may_begin = errand.kind == Errand::Kind::kStart || orders_[errand.order].is_started;
     if (!errand.is_done && !errand.attempt && errand.at <= clock_.now() && may_begin) {
       begin_errand(errand);
     }
@@ -114,9 +113,9 @@ void RunSimulation::begin_errand(Errand& errand) {
   }
   errand.where = &process;
   errand.answer = std::make_shared<Errand::Answer>();
-  errand.attempt.emplace(spawn(process.executor,
-                               carry_out(*process.engine, errand.kind, errand.wanted,
-                                         orders_[errand.order], errand.answer)));
+  errand.attempt.emplace(
+      spawn(process.executor, carry_out(*process.engine, errand.kind, errand.wanted,
+                                        orders_[errand.order], errand.answer)));
 }
 
 void RunSimulation::finish_errand(Errand& errand) {
@@ -370,8 +369,7 @@ std::vector<std::string> RunSimulation::run() {
   go_on_until(clock_.now() + between(30s, 6min));
   calm_down();
   const bool done = finish();
-  const std::vector<std::string> found =
-      done ? look_at_the_end() : std::vector<std::string>{};
+  const std::vector<std::string> found = done ? look_at_the_end() : std::vector<std::string>{};
   faults_.insert(faults_.end(), found.begin(), found.end());
   tally_.time += clock_.now() - TimePoint{};
   digest_ = disk_->commit_count() * 1'000'003 +

@@ -2,7 +2,10 @@
 // The engine of runs in processes that die anywhere, by seed.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -21,9 +24,29 @@ std::optional<std::uint64_t> from_environment(const char* name) {
   return text == nullptr ? std::nullopt : std::optional<std::uint64_t>(std::stoull(text));
 }
 
+std::string replay_command(std::uint64_t seed) {
+  return "replay: HOLDFAST_SEED=" + std::to_string(seed) + " " + HOLDFAST_SIMULATION_PROGRAM +
+         " --gtest_filter=RunSimulation.AllEndsAs*\n";
+}
+
+/// Of the seed under way, for one that ends the program, or does not end.
+std::string last_words;
+constexpr unsigned kSecondsPerSeedMax = 120;
+
+extern "C" void say_last_words(int signal) {
+  static_cast<void>(::write(STDERR_FILENO, last_words.data(), last_words.size()) + 0);
+  std::signal(signal, SIG_DFL);
+  static_cast<void>(std::raise(signal));
+}
+
 /// False: something is wrong, and how to see it again is printed.
 bool holds(std::uint64_t seed, Tally& tally) {
+  last_words = replay_command(seed);
+  std::signal(SIGABRT, say_last_words);
+  std::signal(SIGALRM, say_last_words);
+  ::alarm(kSecondsPerSeedMax);
   const std::vector<std::string> faults = RunSimulation(seed, tally).run();
+  ::alarm(0);
   if (faults.empty()) {
     return true;
   }
@@ -31,8 +54,7 @@ bool holds(std::uint64_t seed, Tally& tally) {
   for (const std::string& fault : faults) {
     text.append(fault).append("\n");
   }
-  ADD_FAILURE() << text << "replay: HOLDFAST_SEED=" << seed << " "
-                << HOLDFAST_SIMULATION_PROGRAM << " --gtest_filter=RunSimulation.AllEndsAs*";
+  ADD_FAILURE() << text << replay_command(seed);
   return false;
 }
 
@@ -51,12 +73,12 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const auto hours = std::chrono::duration_cast<std::chrono::hours>(tally.time).count();
-  std::cout << seeds << " seeds, " << tally.runs << " runs: " << tally.power_cuts
-            << " power cuts, " << tally.kills << " kills, " << tally.stalls << " stalls, "
-            << tally.stops << " stops, " << tally.takeovers << " takeovers, " << tally.handovers
-            << " handovers, " << tally.refusals << " refusals, " << tally.unknowns
-            << " unknown outcomes, " << tally.commits << " commits, " << hours
-            << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
+  std::cout << seeds << " seeds, " << tally.runs << " runs: " << tally.power_cuts << " power cuts, "
+            << tally.kills << " kills, " << tally.stalls << " stalls, " << tally.stops << " stops, "
+            << tally.takeovers << " takeovers, " << tally.handovers << " handovers, "
+            << tally.refusals << " refusals, " << tally.unknowns << " unknown outcomes, "
+            << tally.commits << " commits, " << hours << " simulated hours in "
+            << static_cast<int>(took.count()) << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
   EXPECT_GT(tally.kills, seeds);
   EXPECT_GT(tally.takeovers, seeds);
