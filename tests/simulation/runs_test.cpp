@@ -34,7 +34,8 @@ std::string last_words;
 constexpr unsigned kSecondsPerSeedMax = 120;
 
 extern "C" void say_last_words(int signal) {
-  static_cast<void>(::write(STDERR_FILENO, last_words.data(), last_words.size()) + 0);
+  const ssize_t written = ::write(STDERR_FILENO, last_words.data(), last_words.size());
+  static_cast<void>(written);  // There is nobody left to tell.
   std::signal(signal, SIG_DFL);
   static_cast<void>(std::raise(signal));
 }
