@@ -100,7 +100,7 @@ TEST_F(HandOver, WhoWasStoppedForTooLongWritesNothing) {
     EXPECT_NE(owners_[owner], holder) << "nobody has taken over";
     advance(10s);  // The old one goes on, as if nothing had happened.
     for (auto& process : processes_) {
-      if (process->is_over()) {
+      if (process->is_over(clock_.now())) {
         process->kill();
         process = make_process();
       }

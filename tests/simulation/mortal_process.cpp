@@ -50,9 +50,9 @@ void MortalProcess::stop() {
   ending_.emplace(spawn(executor, end()));
 }
 
-bool MortalProcess::is_over() const {
-  return has_failed_ || store->is_dead() ||
-         (session_ != nullptr && session_->state() == SessionState::kLost);
+bool MortalProcess::is_over(TimePoint now) const {
+  const bool is_lost = session_ != nullptr && session_->state() == SessionState::kLost;
+  return has_failed_ || store->is_dead() || (is_lost && unaware_until <= now);
 }
 
 void MortalProcess::kill() {

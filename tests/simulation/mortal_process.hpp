@@ -40,11 +40,13 @@ class MortalProcess {
   /// It has a session and takes requests.
   [[nodiscard]] bool is_up() const noexcept { return is_up_ && !is_stopping_; }
   [[nodiscard]] bool is_stopping() const noexcept { return is_stopping_; }
-  /// It is of no use any more: it could not begin, has ended, or has lost its session.
-  [[nodiscard]] bool is_over() const;
+  /// It is of no use any more: it could not begin, has ended, or has lost its session, which it may
+  /// not know for a while.
+  [[nodiscard]] bool is_over(TimePoint now) const;
   [[nodiscard]] bool is_stalled(TimePoint now) const noexcept { return now < stalled_until; }
 
   TimePoint stalled_until{};
+  TimePoint unaware_until{};
   const std::unique_ptr<MortalStore> store;
   SeededExecutor executor;
   std::optional<Engine> engine;

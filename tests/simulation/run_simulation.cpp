@@ -199,7 +199,7 @@ void RunSimulation::keep_processes() {
   }
   for (std::size_t i = 0; i < processes_.size();) {
     MortalProcess& process = *processes_[i];
-    if (process.is_over() && !process.is_stalled(clock_.now())) {
+    if (process.is_over(clock_.now()) && !process.is_stalled(clock_.now())) {
       end_process(process);
     } else {
       ++i;
@@ -244,6 +244,7 @@ void RunSimulation::strike() {
     case 1:
     case 2:
       process.stalled_until = clock_.now() + between(100ms, 100s);
+      process.unaware_until = process.stalled_until + between(0s, 20s);
       ++tally_.stalls;
       break;
     case 3:
@@ -301,8 +302,8 @@ void RunSimulation::go_on_until(TimePoint end) {
       next = std::min(next, next_strike_);
     }
     for (const auto& process : processes_) {
-      if (process->is_stalled(clock_.now())) {
-        next = std::min(next, process->stalled_until);
+      for (const TimePoint wakes : {process->stalled_until, process->unaware_until}) {
+        next = wakes > clock_.now() ? std::min(next, wakes) : next;
       }
     }
     for (const Errand& errand : errands_) {
@@ -329,6 +330,7 @@ void RunSimulation::calm_down() {
     process->store->busy_chance = 0;
     process->store->doom_at(0, nullptr);
     process->stalled_until = {};
+    process->unaware_until = {};
   }
   while (begin_anew && !processes_.empty()) {
     end_process(*processes_.back());
