@@ -52,7 +52,7 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
           options.steps == nullptr ? needed(options.executor) : *options.steps, options.seed)),
       idle_time_(options.idle_time),
       watchdog_time_(options.watchdog_time),
-      ownership_(world_, std::string(options.queue)),
+      ownership_(std::make_shared<Ownership>(world_, std::string(options.queue))),
       loops_(needed(options.executor)) {
   require_capabilities(session.store(), {.atomic = true, .notifies = true}, "Engine");
   if (options.queue.empty()) {
@@ -62,26 +62,30 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     throw InvalidArgument("EngineOptions: a time is below zero");
   }
   world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
-  world_->code_of = [this](const std::string& type) {
-    const auto found = codes_.find(type);
-    return found == codes_.end() ? nullptr : found->second.get();
+  // What is under way may outlive the engine for a moment.
+  world_->code_of = [codes = codes_](const std::string& type) {
+    const auto found = codes->find(type);
+    return found == codes->end() ? nullptr : found->second.get();
   };
-  world_->tenure_of = [this](const RunPlace& place) { return tenure_of(place); };
+  world_->tenure_of = [ownership = std::weak_ptr(ownership_)](const RunPlace& place) {
+    const std::shared_ptr<Ownership> there = ownership.lock();
+    return there != nullptr ? there->tenure_of(place) : nullptr;
+  };
 }
 
 void EngineCore::add(const std::string& name, std::shared_ptr<const WorkflowCode> code) {
-  if (!codes_.emplace(name, std::move(code)).second) {
+  if (!codes_->emplace(name, std::move(code)).second) {
     throw InvalidArgument("two workflows are called '" + name + "'");
   }
 }
 
 std::shared_ptr<Tenure> EngineCore::tenure_of(const RunPlace& place) const {
-  return place.queue == queue() ? ownership_.tenure_of(place.partition) : nullptr;
+  return ownership_->tenure_of(place);
 }
 
 std::size_t EngineCore::live_runs() const {
   std::size_t count = 0;
-  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     count += tenure->live_count();
   }
   return count;
@@ -103,16 +107,17 @@ Task<void> EngineCore::begin() {
 }
 
 Task<void> EngineCore::recover_all() {
-  co_await ownership_.join();
+  co_await ownership_->join();
   co_await take_share();
 }
 
 Task<void> EngineCore::take_share() {
-  Ownership::Balanced balanced = co_await ownership_.balance();
-  look_again_ = balanced.look_again;
-  for (const std::shared_ptr<Tenure>& tenure : balanced.taken) {
-    co_await tenure->recover();
-    co_await read_inbox(tenure->keys().inbox());
+  look_again_ = co_await ownership_->balance();
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
+    if (!tenure->is_recovered()) {
+      co_await read_inbox(tenure->keys().inbox());
+      co_await tenure->recover();
+    }
   }
   world_->agenda.ring();
 }
@@ -120,7 +125,7 @@ Task<void> EngineCore::take_share() {
 Task<void> EngineCore::sweep() {
   co_await take_share();
   co_await read_inbox(inboxes_of(queue()));
-  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     co_await tenure->fire_due();
   }
 }
@@ -129,8 +134,8 @@ Task<void> EngineCore::stop(Duration grace) {
   stopping_ = true;
   co_await loops_.join();
   static_cast<void>(co_await any(until_quiet(), for_a_while(grace)));
-  co_await ownership_.hand_over();
-  co_await ownership_.leave();
+  co_await ownership_->hand_over();
+  co_await ownership_->leave();
   close();
   co_await world_->step_tasks.join();
   co_await world_->tasks.join();
@@ -140,7 +145,7 @@ Task<void> EngineCore::until_quiet() {
   for (;;) {
     const std::uint64_t heard = world_->rests.count();
     bool quiet = true;
-    for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+    for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
       for (const std::shared_ptr<LiveRun>& run : tenure->live()) {
         quiet = quiet && run->is_quiet();
       }
@@ -158,6 +163,9 @@ void EngineCore::close() {
   world_->watchdog.end();
   world_->tasks.close();
   world_->step_tasks.close();
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
+    tenure->drop_runs();
+  }
 }
 
 // --- Loops ---------------------------------------------------------------------------------------
@@ -200,7 +208,7 @@ Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
   for (;;) {
     const std::uint64_t heard = world.agenda.count();
     std::optional<StoreTime> next;
-    for (const std::shared_ptr<Tenure>& tenure : core->ownership_.tenures()) {
+    for (const std::shared_ptr<Tenure>& tenure : core->ownership_->tenures()) {
       co_await tenure->fire_due();
       const std::optional<StoreTime> due = tenure->next_due();
       if (due && (!next || *due < *next)) {
@@ -218,7 +226,7 @@ Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
 }
 
 Task<void> EngineCore::read_inbox(std::string prefix) {
-  for (const std::shared_ptr<Tenure>& tenure : ownership_.tenures()) {
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     tenure->begin_reading_inbox();
   }
   const std::string queue_prefix = inboxes_of(queue());
@@ -228,7 +236,7 @@ Task<void> EngineCore::read_inbox(std::string prefix) {
     const Page page = co_await world_->store.scan(prefix, next);
     for (const Entry& entry : page.entries) {
       after = entry.key;
-      const auto tenure = ownership_.tenure_of(partition_in(entry.key, queue_prefix));
+      const auto tenure = ownership_->tenure_of(partition_in(entry.key, queue_prefix));
       if (tenure != nullptr) {
         co_await tenure->take_message(entry.key,
                                       read_row<record::RunMessage>(entry, "the message to a run"));
@@ -256,7 +264,7 @@ Task<void> EngineCore::keep_memory_small(std::shared_ptr<EngineCore> core) {
     }
     co_await this_task::sleep_for(core->idle_time_);
     const TimePoint since = world.store.clock().now() - core->idle_time_;
-    for (const std::shared_ptr<Tenure>& tenure : core->ownership_.tenures()) {
+    for (const std::shared_ptr<Tenure>& tenure : core->ownership_->tenures()) {
       tenure->evict(since);
     }
   }

@@ -59,11 +59,11 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                              bool changes);
   [[nodiscard]] Task<void> reset(std::string id, std::uint64_t rows, std::string reason);
 
-  [[nodiscard]] const std::string& queue() const noexcept { return ownership_.queue(); }
+  [[nodiscard]] const std::string& queue() const noexcept { return ownership_->queue(); }
   [[nodiscard]] Store& store() const noexcept { return world_->store; }
   [[nodiscard]] std::string next_uid(StoreTime now) { return world_->next_uid(now); }
   [[nodiscard]] std::size_t live_runs() const;
-  [[nodiscard]] std::size_t partitions() const { return ownership_.tenures().size(); }
+  [[nodiscard]] std::size_t partitions() const { return ownership_->tenures().size(); }
 
  private:
   [[nodiscard]] std::shared_ptr<Tenure> tenure_of(const RunPlace& place) const;
@@ -105,8 +105,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const std::shared_ptr<RunWorld> world_;
   const Duration idle_time_;
   const Duration watchdog_time_;
-  std::map<std::string, std::shared_ptr<const WorkflowCode>> codes_;
-  Ownership ownership_;
+  const std::shared_ptr<std::map<std::string, std::shared_ptr<const WorkflowCode>>> codes_ =
+      std::make_shared<std::map<std::string, std::shared_ptr<const WorkflowCode>>>();
+  const std::shared_ptr<Ownership> ownership_;
   BackgroundTasks loops_;
   std::atomic<bool> stopping_ = false;
   std::optional<StoreTime> look_again_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
 
 #include "engine_core.hpp"
 #include "run_failure.hpp"
@@ -16,6 +18,7 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
+constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 void check_time(Duration time, const char* what) {
   if (time < Duration::zero()) {
@@ -51,6 +54,23 @@ record::RunMessage message_of(record::RunMessage::Kind kind, record::RunEvent ev
       throw NoSuchRun(failure.message());
     default:
       std::rethrow_exception(exception_of(failure));
+  }
+}
+
+/// The answer has been read, whatever becomes of its row.
+Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
+  for (bool again = true; again;) {
+    again = false;
+    try {
+      Batch batch;
+      batch.erase(key);
+      static_cast<void>(co_await world->store.apply(std::move(batch)));
+    } catch (const Error& error) {
+      again = error.remedy() == Remedy::kTryAgain || error.remedy() == Remedy::kFindOut;
+    }
+    if (again) {
+      co_await this_task::sleep_for(kBusyPause);
+    }
   }
 }
 
@@ -154,7 +174,7 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, const Star
   const bool is_known = world_->code_of(head.type()) != nullptr;
   std::shared_ptr<Tenure> here;
   if (is_known && terms.queue == queue() && !stopping_) {
-    here = ownership_.next_tenure();
+    here = ownership_->next_tenure();
   }
   RunPlace place{terms.queue, 0, world_->next_uid(now)};
   place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
@@ -342,7 +362,7 @@ Task<std::optional<boost::json::value>> EngineCore::ask_here(std::shared_ptr<Ten
 Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent question,
                                                    bool changes) {
   const StoreTime now = co_await world_->store.time();
-  const std::string key = reply_key(world_->next_uid(now));
+  const std::string key = reply_key(world_->session.id(), world_->next_uid(now));
   Watch watch = world_->store.watch(key);
   record::RunMessage message = message_of(
       changes ? record::RunMessage::EVENT : record::RunMessage::QUERY, std::move(question));
@@ -353,9 +373,7 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
     co_await watch.changed();
     row = co_await world_->store.get(key);
   }
-  Batch batch;
-  batch.erase(key);
-  static_cast<void>(co_await world_->store.apply(std::move(batch)));
+  world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
   if (reply.has_failure()) {
     throw_failure(reply.failure());

@@ -23,6 +23,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.uid = place.uid;
   facts.root_id = head.root_id();
   facts.parent_id = head.parent().id();
+  facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.started_at = time_of(head.started_at_ns());
   return facts;
 }
@@ -36,6 +37,10 @@ std::string reply_of(const boost::json::value& value, const std::exception_ptr& 
     reply.set_payload(payload_text(value));
   }
   return reply.SerializeAsString();
+}
+
+bool ends_it(const Mail& mail) {
+  return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
 }
 
 bool starts_it(const Mail& mail) { return mail.event.kind() == record::RunEvent::STARTED; }
@@ -215,20 +220,27 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
 }
 
 Task<bool> LiveRun::handle(std::vector<Mail> mails) {
+  const auto ender = std::find_if(mails.begin(), mails.end(), ends_it);
+  if (ender != mails.end()) {
+    Mail mail = std::move(*ender);
+    mails.erase(ender);
+    const bool is_late = mail.kind == Mail::Kind::kTimeUp;
+    std::string reason = is_late ? "its time is up" : mail.event.payload();
+    co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
+                          std::move(reason), std::move(mail));
+    give_back(std::move(mails));
+    co_return false;
+  }
   std::vector<Mail> events;
   Batch answers;
   bool shall_leave = false;
   bool is_woken = false;
+  bool is_started = next_row_ > 0;
   for (Mail& mail : mails) {
     switch (mail.kind) {
       case Mail::Kind::kTimeUp:
-      case Mail::Kind::kTerminate: {
-        const bool is_late = mail.kind == Mail::Kind::kTimeUp;
-        std::string reason = is_late ? "its time is up" : mail.event.payload();
-        co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
-                              std::move(reason), std::move(mails));
-        co_return false;
-      }
+      case Mail::Kind::kTerminate:
+        break;  // Dealt with above.
       case Mail::Kind::kQuery:
         answer_query(mail, answers);
         break;
@@ -237,6 +249,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
           step->begin_next(shared_from_this());
         }
         answers.erase(mail.consumed);
+        break;
+      case Mail::Kind::kStepRow:
+        co_await write_step_row(mail.event.operation());
         break;
       case Mail::Kind::kEvict:
         shall_leave = true;
@@ -251,7 +266,10 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
             step_at(mail.event.operation()) != nullptr) {
           step_at(mail.event.operation())->begin_next(shared_from_this());
+        } else if (starts_it(mail) && is_started) {
+          answers.erase(mail.consumed);  // It began before its timer was heard.
         } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
+          is_started = is_started || starts_it(mail);
           events.push_back(std::move(mail));
         }
         break;
@@ -297,7 +315,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
 Task<void> LiveRun::write_timers_again(Batch extra) {
   Writing writing;
   writing.batch = std::move(extra);
-  write_own_timers(writing);
+  write_own_timers(writing, next_row_ == 0);
   for (const auto& [operation, due] : timers_) {
     set_timer(writing, due, operation);
   }
@@ -312,12 +330,39 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
   }
 }
 
+/// By whoever drives the run, so that it is not written when the step has gone meanwhile.
+Task<void> LiveRun::write_step_row(std::uint64_t operation) {
+  const std::shared_ptr<StepRun> step = step_at(operation);
+  if (step == nullptr) {
+    co_return;
+  }
+  const StepRun::Change change = step->take_change();
+  Writing writing;
+  if (change.old_due) {
+    drop_timer(writing, *change.old_due, operation);
+  }
+  if (change.due) {
+    set_timer(writing, *change.due, operation);
+  }
+  writing.batch.put(tenure_->keys().attempts(uid_, operation), change.row.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    for (const std::string& key : writing.timers_gone) {
+      tenure_->remove_timer(key);
+    }
+    for (const std::string& key : writing.timers_set) {
+      tenure_->add_timer(key);
+    }
+  }
+}
+
 /// What comes before a run has begun.
 Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   Batch batch;
   for (const Mail& mail : mails) {
     if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
-      co_await end_by_force(record::RunHead::CANCELLED, "before it began", std::move(mails));
+      co_await end_by_force(record::RunHead::CANCELLED, "before it began", mail);
+      give_back(std::move(mails));
       co_return;
     }
     if (mail.event.kind() == record::RunEvent::SIGNALLED) {
@@ -396,20 +441,37 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
   co_return outcome;
 }
 
-Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
+Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector<Mail>& late) {
   std::vector<record::RunEvent> events;
+  std::vector<std::size_t> ends;  // Of each mail, the number of events with it.
   for (const Mail& mail : mails) {
     events.push_back(mail.event);
-    if (mail.event.kind() == record::RunEvent::STARTED) {
+    if (starts_it(mail)) {
       events.insert(events.end(), head_.signals().begin(), head_.signals().end());
     }
+    ends.push_back(events.size());
   }
   Activated activated;
   if (events.empty() && !machine_.has_held()) {
     return activated;  // It starts later.
   }
   const Watchdog::Watched watched(tenure_->world().watchdog, machine_.facts());
-  activated = machine_.activate(now, std::move(events));
+  activated = machine_.activate(now, events);
+  const auto taken = static_cast<std::size_t>(activated.record.events_size());
+  std::size_t mails_taken = mails.size();
+  while (mails_taken > 0 && (mails_taken > 1 ? ends[mails_taken - 2] : 0) >= taken) {
+    --mails_taken;
+  }
+  if (activated.end && mails_taken > 0) {
+    // Signals that its head had for it, and that it did not come to.
+    std::vector<record::RunEvent>& left = activated.end->signals_left;
+    for (std::size_t i = taken; i < ends[mails_taken - 1]; ++i) {
+      left.push_back(std::move(events[i]));
+    }
+  }
+  late.assign(std::make_move_iterator(mails.begin() + static_cast<std::ptrdiff_t>(mails_taken)),
+              std::make_move_iterator(mails.end()));
+  mails.resize(mails_taken);
   return activated;
 }
 
@@ -417,7 +479,8 @@ Activated LiveRun::run_code(StoreTime now, const std::vector<Mail>& mails) {
 /// the code has seen nothing of it yet, and only the change is made again.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
   const StoreTime now = co_await tenure_->world().store.time();
-  Activated activated = run_code(now, mails);
+  std::vector<Mail> late;
+  Activated activated = run_code(now, mails, late);
   std::optional<CommitOutcome> outcome;
   for (bool again = true; again;) {
     StateChanges state;
@@ -426,9 +489,10 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
     }
     Writing writing = write(activated, mails, now);
-    writing.batch.append(extra);
-    writing.batch.append(state.batch);
-    Tenure::Applied applied = co_await tenure_->try_apply(std::move(writing.batch));
+    // The name first: a run that goes on as another one at once gives it away again.
+    Batch batch = extra;
+    batch.append(std::move(writing.batch)).append(state.batch);
+    Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
       co_await Tenure::pause();
       continue;
@@ -441,6 +505,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       }
       after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
                    now);
+      give_back(std::move(late));
     } else if (outcome && outcome->conflict() != nullptr) {
       const auto& conditions = state.batch.conditions();
       again = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
@@ -491,20 +556,19 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
     }
   }
   std::vector<std::shared_ptr<AnswerDuty>> answers;
-  for (UpdateReply& reply : activated.replies) {
+  for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
       if (mail.answer != nullptr && mail.event.request() == reply.request) {
-        mail.answer->set(std::move(reply.value), std::move(reply.error));
+        mail.answer->set(reply.value, reply.error);  // Whoever asks twice is answered twice.
         answers.push_back(mail.answer);
       }
     }
   }
   if (!answers.empty()) {
-    tenure_->world().tasks.run(
-        answer_when_durable(shared_from_this(), version, std::move(answers)));
+    tenure_->run(answer_when_durable(shared_from_this(), version, std::move(answers)));
   }
   if (!writing.messages.empty() || !writing.children.empty()) {
-    tenure_->world().tasks.run(send_on(shared_from_this(), std::move(writing)));
+    tenure_->run(send_on(shared_from_this(), std::move(writing)));
   }
 }
 
@@ -539,18 +603,17 @@ void LiveRun::finish(Version version) {
   abandon();
 }
 
-Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason,
-                                 std::vector<Mail> mails) {
+Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason, Mail mail) {
+  const std::vector<Mail> mails{std::move(mail)};
   const StoreTime now = co_await tenure_->world().store.time();
   head_.set_state(state);
-  head_.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut" : "Terminated");
+  head_.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut"
+                                                                        : "Terminated");
   head_.mutable_failure()->set_message(std::move(reason));
   head_.set_rows(next_row_);
   Writing writing;
-  for (const Mail& mail : mails) {
-    if (!mail.consumed.empty()) {
-      writing.batch.erase(mail.consumed);
-    }
+  if (!mails.front().consumed.empty()) {
+    writing.batch.erase(mails.front().consumed);
   }
   close(writing, now);
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(writing.batch);
@@ -575,6 +638,9 @@ Task<bool> LiveRun::leave_memory() {
     Batch batch;
     batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
     const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
+    if (outcome && outcome->committed() == nullptr) {
+      tenure_->end("run '" + uid_ + "' was changed by somebody else");
+    }
     if (!outcome || outcome->committed() == nullptr) {
       co_return false;
     }
@@ -604,9 +670,12 @@ void LiveRun::abandon() {
   for (const auto& [operation, step] : open) {
     step->abandon();
   }
-  tenure_->return_mail(std::move(unread));
+  give_back(std::move(unread));
   ended_.ring();
 }
+
+/// Who asks a run that goes on elsewhere, or has ended, is told so when the mail is dropped.
+void LiveRun::give_back(std::vector<Mail> mails) { tenure_->return_mail(std::move(mails)); }
 
 // --- How it stands -------------------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ struct Mail {
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
     kQuery,
+    kStepRow,  ///< What is known of a step that has not ended has changed.
     kEvict,
   };
   Kind kind = Kind::kEvent;
@@ -156,11 +157,16 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
   [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);
-  [[nodiscard]] Activated run_code(StoreTime now, const std::vector<Mail>& mails);
+  /// Takes from `mails` what the run did not come to, for `late`.
+  [[nodiscard]] Activated run_code(StoreTime now, std::vector<Mail>& mails,
+                                   std::vector<Mail>& late);
+  /// Not for this run any more: its next one gets them, or whoever sent them is told.
+  void give_back(std::vector<Mail> mails);
   [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, std::string reason,
-                                        std::vector<Mail> mails);
+                                        Mail mail);
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
+  [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);
   [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
@@ -176,7 +182,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, const Activated& activated);
-  void write_own_timers(Writing& writing) const;
+  void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, const Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
   void close(Writing& writing, StoreTime now);

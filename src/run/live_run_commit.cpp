@@ -172,7 +172,11 @@ void LiveRun::write_row(Writing& writing, const Activated& activated) {
     writing.has_head = true;
   }
   if (next_row_ == 0) {
-    write_own_timers(writing);
+    const bool begins = activated.record.format() != 0;
+    write_own_timers(writing, !begins);
+    if (begins && head_.starts_at_ns() != 0) {
+      drop_timer(writing, time_of(head_.starts_at_ns()), kStartTimer);
+    }
   }
   if (!is_new) {
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
@@ -181,8 +185,8 @@ void LiveRun::write_row(Writing& writing, const Activated& activated) {
 }
 
 /// Those that are none of an operation.
-void LiveRun::write_own_timers(Writing& writing) const {
-  if (next_row_ == 0 && head_.starts_at_ns() != 0) {
+void LiveRun::write_own_timers(Writing& writing, bool starts_later) const {
+  if (starts_later && head_.starts_at_ns() != 0) {
     set_timer(writing, time_of(head_.starts_at_ns()), kStartTimer);
   }
   if (head_.deadline_ns() != 0) {
@@ -274,6 +278,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
     *next.mutable_parent() = head_.parent();
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
+  next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
   record::RunName name;
   name.set_format(kRunFormat);
   *name.mutable_place() = record_of(tenure_->keys().place_of(uid));
@@ -335,8 +340,8 @@ void LiveRun::drop_step(Writing& writing, std::uint64_t operation) const {
   if (step->has_row()) {
     writing.batch.erase(tenure_->keys().attempts(uid_, operation));
   }
-  if (const std::optional<StoreTime> due = step->due()) {
-    drop_timer(writing, *due, operation);
+  for (const StoreTime due : step->timers()) {
+    drop_timer(writing, due, operation);
   }
 }
 

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include <holdfast/error.hpp>
+#include <holdfast/this_task.hpp>
+
 #include "gate/session_rules.hpp"
 #include "run_rows.hpp"
 #include "stable_hash.hpp"
@@ -15,6 +18,7 @@ namespace {
 
 /// How soon one that has too many looks again for one with nothing in hand.
 constexpr Duration kBusyInterval = std::chrono::seconds(1);
+constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 bool is_quiet(const Tenure& tenure) {
   const auto live = tenure.live();
@@ -38,9 +42,23 @@ Task<void> Ownership::join() {
 }
 
 Task<void> Ownership::leave() {
-  Batch batch;
-  batch.erase(own_key());
-  static_cast<void>(co_await world_->store.commit(std::move(batch)));
+  // As long as it seems to take part, the others leave it its share.
+  for (bool again = true; again;) {
+    again = false;
+    try {
+      Batch batch;
+      batch.erase(own_key());
+      static_cast<void>(co_await world_->store.commit(std::move(batch)));
+    } catch (const Error& error) {
+      again = error.remedy() == Remedy::kTryAgain || error.remedy() == Remedy::kFindOut;
+      if (!again) {
+        throw;
+      }
+    }
+    if (again) {
+      co_await this_task::sleep_for(kBusyPause);
+    }
+  }
 }
 
 /// Those that are dead are forgotten.
@@ -69,12 +87,12 @@ Task<Ownership::Engines> Ownership::count_engines() {
   co_return engines;
 }
 
-Task<Ownership::Balanced> Ownership::balance() {
+Task<std::optional<StoreTime>> Ownership::balance() {
   const Engines engines = co_await count_engines();
   const std::size_t count = std::max<std::size_t>(engines.count, 1);
   const std::size_t share = (kPartitionsPerQueue + count - 1) / count;
-  Balanced balanced;
-  balanced.look_again = engines.next_expiry;
+  std::optional<StoreTime> look_again = engines.next_expiry;
+  co_await take_back();
   std::size_t mine = tenures().size();
   // Not all begin with the same one, so that they meet seldom.
   const auto first = static_cast<std::uint32_t>(stable_hash(world_->session.id()));
@@ -83,14 +101,8 @@ Task<Ownership::Balanced> Ownership::balance() {
     if (tenure_of(partition) != nullptr) {
       continue;
     }
-    std::shared_ptr<Tenure> tenure =
-        co_await Tenure::take(world_, PartitionKeys(queue_, partition));
-    if (tenure != nullptr) {
-      ++mine;
-      balanced.taken.push_back(tenure);
-      const std::lock_guard lock(mutex_);
-      tenures_[partition] = std::move(tenure);
-    }
+    const bool taken = co_await take(partition);
+    mine += taken ? 1 : 0;
   }
   for (const std::shared_ptr<Tenure>& tenure : tenures()) {
     if (mine > share && is_quiet(*tenure)) {
@@ -100,9 +112,33 @@ Task<Ownership::Balanced> Ownership::balance() {
   }
   if (mine > share) {
     const StoreTime now = co_await world_->store.time();
-    balanced.look_again = now + kBusyInterval;
+    look_again = now + kBusyInterval;
   }
-  co_return balanced;
+  co_return look_again;
+}
+
+/// What the store takes for ours and was given up here, or not known to be taken: as long as this
+/// session lives, nobody else can take it.
+Task<void> Ownership::take_back() {
+  const std::string prefix = owners_of(queue_);
+  const Page owners = co_await world_->store.scan(prefix, {.read = Read::kApplied});
+  for (const Entry& entry : owners.entries) {
+    const auto owner = read_row<record::RunPartition>(entry, "the partition of runs");
+    const std::uint32_t partition = partition_in(entry.key, prefix);
+    if (owner.session_key() == world_->session.key() && tenure_of(partition) == nullptr) {
+      static_cast<void>(co_await take(partition));
+    }
+  }
+}
+
+Task<bool> Ownership::take(std::uint32_t partition) {
+  std::shared_ptr<Tenure> tenure = co_await Tenure::take(world_, PartitionKeys(queue_, partition));
+  const bool is_taken = tenure != nullptr;
+  if (is_taken) {
+    const std::lock_guard lock(mutex_);
+    tenures_[partition] = std::move(tenure);
+  }
+  co_return is_taken;
 }
 
 Task<void> Ownership::hand_over() {

@@ -31,16 +31,15 @@ class Ownership {
   [[nodiscard]] Task<void> join();
   [[nodiscard]] Task<void> leave();
 
-  struct Balanced {
-    std::vector<std::shared_ptr<Tenure>> taken;
-    /// When it may look different, if nobody says so before.
-    std::optional<StoreTime> look_again{};
-  };
-  [[nodiscard]] Task<Balanced> balance();
+  /// When it may look different, if nobody says so before.
+  [[nodiscard]] Task<std::optional<StoreTime>> balance();
   /// All of them.
   [[nodiscard]] Task<void> hand_over();
 
   [[nodiscard]] std::shared_ptr<Tenure> tenure_of(std::uint32_t partition) const;
+  [[nodiscard]] std::shared_ptr<Tenure> tenure_of(const RunPlace& place) const {
+    return place.queue == queue_ ? tenure_of(place.partition) : nullptr;
+  }
   [[nodiscard]] std::vector<std::shared_ptr<Tenure>> tenures() const;
   /// One after the other.
   [[nodiscard]] std::shared_ptr<Tenure> next_tenure();
@@ -51,6 +50,8 @@ class Ownership {
     std::optional<StoreTime> next_expiry{};
   };
   [[nodiscard]] Task<Engines> count_engines();
+  [[nodiscard]] Task<void> take_back();
+  [[nodiscard]] Task<bool> take(std::uint32_t partition);
   [[nodiscard]] std::string own_key() const;
 
   const std::shared_ptr<RunWorld> world_;

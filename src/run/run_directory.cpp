@@ -8,6 +8,7 @@
 
 #include <holdfast/error.hpp>
 
+#include "gate/session_rules.hpp"
 #include "run_keys.hpp"
 #include "run_rows.hpp"
 
@@ -202,6 +203,34 @@ Task<void> purge_run(Store& store, RunRow run) {
   static_cast<void>(co_await store.apply(std::move(last)));
 }
 
+/// Answers that nobody takes any more, as whoever asked is dead.
+Task<void> purge_replies(Store& store) {
+  std::map<std::string, bool> is_dead;
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kRowsErased};
+    const Page page = co_await store.scan(kReplyPrefix, next);
+    more = page.more;
+    Batch replies;
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      const std::string session = session_in_reply_key(entry.key);
+      auto known = is_dead.find(session);
+      if (known == is_dead.end()) {
+        const std::optional<Entry> row = co_await store.get(session_key(session));
+        const StoreTime now = co_await store.time();
+        known = is_dead.emplace(session, liveness(row, now) != Liveness::kLive).first;
+      }
+      if (known->second) {
+        replies.erase(entry.key);
+      }
+    }
+    if (replies.size() > 0) {
+      static_cast<void>(co_await store.apply(std::move(replies)));
+    }
+  }
+}
+
 }  // namespace
 
 Task<std::size_t> purge_runs(Store& store, StoreTime before) {
@@ -220,6 +249,7 @@ Task<std::size_t> purge_runs(Store& store, StoreTime before) {
       }
     }
   }
+  co_await purge_replies(store);
   co_return count;
 }
 

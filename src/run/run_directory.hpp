@@ -46,7 +46,7 @@ struct RunSearch {
 };
 [[nodiscard]] Task<RunPage> list_runs(Store& store, RunSearch search);
 
-/// Forgets those that ended before; how many.
+/// Forgets those that ended before, and answers that nobody waits for; how many runs.
 [[nodiscard]] Task<std::size_t> purge_runs(Store& store, StoreTime before);
 
 }  // namespace holdfast::detail

@@ -113,8 +113,23 @@ RunPlace place_in_run_key(std::string_view key) {
 
 std::string run_id_key(std::string_view id) { return "run_id/" + key_part(id); }
 std::string start_key_key(std::string_view start_key) { return "start_key/" + key_part(start_key); }
-std::string reply_key(std::string_view request) {
-  return std::string(kReplyPrefix).append(key_part(request));
+std::string reply_key(std::string_view session_id, std::string_view request) {
+  return std::string(kReplyPrefix)
+      .append(key_part(session_id))
+      .append("/")
+      .append(key_part(request));
+}
+
+std::string session_in_reply_key(std::string_view key) {
+  const std::size_t end = key.find('/', kReplyPrefix.size());
+  if (!key.starts_with(kReplyPrefix) || end == std::string_view::npos) {
+    refuse_key(key, "answer");
+  }
+  const auto session = text_of_key_part(key.substr(kReplyPrefix.size(), end - kReplyPrefix.size()));
+  if (!session) {
+    refuse_key(key, "answer");
+  }
+  return *session;
 }
 
 TimerKey read_timer_key(std::string_view key, std::string_view prefix) {

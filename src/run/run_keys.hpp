@@ -71,9 +71,11 @@ class PartitionKeys {
 /// Where it is written which run has a name, and which was started with a key.
 [[nodiscard]] std::string run_id_key(std::string_view id);
 [[nodiscard]] std::string start_key_key(std::string_view start_key);
-/// Where the answer to a request goes.
+/// Where the answer to a request of a session goes.
 inline constexpr std::string_view kReplyPrefix = "reply/";
-[[nodiscard]] std::string reply_key(std::string_view request);
+[[nodiscard]] std::string reply_key(std::string_view session_id, std::string_view request);
+/// Who waits for the answer under this key. Throws `StoreCorrupt` if it is none.
+[[nodiscard]] std::string session_in_reply_key(std::string_view key);
 
 /// Timers that are none of an operation.
 inline constexpr std::uint64_t kStartTimer = 0xffff'fffe;

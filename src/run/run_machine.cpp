@@ -143,7 +143,9 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
     : code_(code),
       facts_(complete(std::move(facts))),
       task_(activator_, facts_.id),
-      random_state_(stable_hash(facts_.uid)) {}
+      random_state_(stable_hash(facts_.uid)) {
+  signals_.know(facts_.requests_done);
+}
 
 RunMachine::~RunMachine() = default;
 
@@ -159,6 +161,9 @@ Activated RunMachine::activate(StoreTime now, std::vector<record::RunEvent> even
   current_.record.set_now_ns(now.time_since_epoch().count());
   deliver_held();
   for (Event& event : events) {
+    if (ended_) {
+      break;  // It is none of this run any more.
+    }
     deliver(event);
     *current_.record.add_events() = std::move(event);
   }
@@ -207,6 +212,7 @@ void RunMachine::begin_activation(StoreTime now) {
 Activated RunMachine::end_activation() {
   withdraw_given_up();
   if (current_.end && current_.end->continue_with) {
+    current_.end->requests_done = signals_.requests_done();
     current_.end->signals_left = signals_.take_kept();
   }
   return std::exchange(current_, {});
@@ -227,11 +233,7 @@ void RunMachine::check_is_known(const Event& event) const {
 }
 
 void RunMachine::deliver(const Event& event) {
-  if (strayed_) {
-    return;
-  }
-  if (ended_) {
-    deliver_late(event);
+  if (strayed_ || ended_) {
     return;
   }
   switch (event.kind()) {
@@ -257,15 +259,6 @@ void RunMachine::deliver(const Event& event) {
       check_is_known(event);
   }
   go_on();
-}
-
-/// What came in the activation in which the run ended, but after that.
-void RunMachine::deliver_late(const Event& event) {
-  if (event.kind() == Event::SIGNALLED) {
-    signals_.take(event);  // For the run that goes on, if one does.
-  } else if (event.kind() == Event::UPDATED) {
-    take_update(event);
-  }
 }
 
 /// Until all of the code waits for something that has not happened.

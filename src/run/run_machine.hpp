@@ -65,6 +65,8 @@ struct RunEnd {
   std::optional<boost::json::value> continue_with;
   /// Signals that nobody took, for the one that goes on.
   std::vector<record::RunEvent> signals_left;
+  /// Of signals that were taken: for the one that goes on they count no more.
+  std::vector<std::string> requests_done;
 };
 
 /// What came of an activation. The record is what the journal gets.
@@ -101,6 +103,8 @@ class RunMachine {
     std::string root_id{};    ///< Of the top of the tree of runs. Empty: as `id`.
     std::string parent_id{};  ///< Empty: it is no child.
     StoreTime started_at{};
+    /// Of signals that the runs before it in its chain have taken.
+    std::vector<std::string> requests_done{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -109,7 +113,8 @@ class RunMachine {
   /// The code does not go on: what its frames hold is destroyed where it stands.
   ~RunMachine();
 
-  /// The first time with `STARTED`. Not after the end. What is held comes before `events`.
+  /// The first time with `STARTED`. Not after the end. What is held comes before `events`. The
+  /// record has those that the run took: not what is behind its end.
   [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events);
   /// Goes over a row of the journal again, and holds what it holds. Throws `NondeterminismError`,
   /// after which this is of no use. The steps and timers are those that had not ended when the row
@@ -180,7 +185,6 @@ class RunMachine {
   void check_is_known(const Event& event) const;
   void deliver(const Event& event);
   void deliver_held();
-  void deliver_late(const Event& event);
   void start();
   void settle(const Event& event);
   void take_signal(const Event& event);

@@ -93,6 +93,22 @@ std::vector<record::RunEvent> RunSignals::take_kept() {
   return events;
 }
 
+std::vector<std::string> RunSignals::requests_done() const {
+  std::vector<std::string> done = seen_.last(kRequestsPassedOnMax);
+  for (const auto& [name, from] : lines_) {
+    for (const Kept& kept : from.kept) {
+      std::erase(done, kept.request);
+    }
+  }
+  return done;
+}
+
+void RunSignals::know(const std::vector<std::string>& requests) {
+  for (const std::string& request : requests) {
+    seen_.add(request, {});
+  }
+}
+
 void RunSignals::forget_handlers() {
   for (auto& [name, from] : lines_) {
     from.handler = nullptr;

@@ -30,6 +30,10 @@ class RunSignals {
   void handle(std::string_view name, RunHandler handler);
   /// Those that nobody took, in the order in which they came.
   [[nodiscard]] std::vector<record::RunEvent> take_kept();
+  /// Those that were taken and are not kept any more, the oldest first; and those that were taken
+  /// before this run began.
+  [[nodiscard]] std::vector<std::string> requests_done() const;
+  void know(const std::vector<std::string>& requests);
   /// What a handler refers to is about to go.
   void forget_handlers();
 

@@ -157,9 +157,7 @@ double raw_runs_per_second(std::uint64_t in_flight) {
 
 // --- Many steps ----------------------------------------------------------------------------------
 
-double raw_sync_us() {
-  return 2e6 / raw_runs_per_second(1) / 2;
-}
+double raw_sync_us() { return 2e6 / raw_runs_per_second(1) / 2; }
 
 /// In syncs of the disk.
 double us_per_step() {

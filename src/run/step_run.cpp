@@ -82,13 +82,15 @@ void StepRun::begin(const Run& run, Version version) {
 
 void StepRun::resume(const Run& run) {
   bool is_unwanted = false;
+  bool pauses = false;
   {
     const std::lock_guard lock(mutex_);
     is_unwanted = unwanted_;
+    pauses = due_.has_value();
   }
   if (is_unwanted) {
     stop(run);
-  } else if (!due()) {
+  } else if (!pauses) {
     begin_attempt(run, {.may_have_run = true});
   }
 }
@@ -148,7 +150,7 @@ Task<void> StepRun::attempt(Step step, Run run, Start start) {
     step->tell(run, std::move(ended), start.number);
   } else if (!step->is_abandoned()) {
     // Not in the task of the attempt, which may have been asked to stop.
-    run->tenure_->world().tasks.run(pause(step, run));
+    run->tenure_->run(pause(step, run));
   }
 }
 
@@ -201,39 +203,34 @@ Task<void> StepRun::pause(Step step, Run run) {
   Tenure& tenure = *run->tenure_;
   const StoreTime now = co_await tenure.world().store.time();
   const StepOptions& options = step->begun_.terms.options;
-  std::string old_timer;
-  StoreTime due{};
+  bool shall_pause = false;
   {
     const std::lock_guard lock(step->mutex_);
-    due = now + pause_before(options.retry, step->current_);
+    const StoreTime due = now + pause_before(options.retry, step->current_);
     const bool is_too_late =
         options.timeout > Duration::zero() && due >= step->began_at_ + options.timeout;
-    if (is_too_late || step->unwanted_) {
-      due = {};
-    } else {
+    shall_pause = !is_too_late && !step->unwanted_;
+    if (shall_pause) {
       if (step->due_) {
-        old_timer = tenure.keys().timer(*step->due_, run->uid(), step->operation());
+        step->old_due_ = step->due_;
       }
       step->failed_ = std::exchange(step->current_, 0);
       step->due_ = due;
       step->has_row_ = true;
     }
   }
-  if (due == StoreTime{}) {
+  if (shall_pause) {
+    step->ask_for_row(run);
+  } else {
     step->tell(run, Ended{{}, step->failure_}, step->current_);
-    co_return;
   }
-  const std::string timer = tenure.keys().timer(due, run->uid(), step->operation());
-  Batch batch;
-  if (!old_timer.empty()) {
-    batch.erase(old_timer);
-  }
-  batch.put(timer, "");
-  batch.put(tenure.keys().attempts(run->uid(), step->operation()), step->row().SerializeAsString());
-  const std::optional<CommitOutcome> outcome = co_await tenure.apply(std::move(batch));
-  if (outcome && outcome->committed() != nullptr) {
-    tenure.add_timer(timer);
-  }
+}
+
+void StepRun::ask_for_row(const Run& run) const {
+  Mail mail;
+  mail.kind = Mail::Kind::kStepRow;
+  mail.event.set_operation(operation());
+  static_cast<void>(run->deliver(std::move(mail)));
 }
 
 void StepRun::tell(const Run& run, Ended ended, std::uint32_t attempts) const {
@@ -372,7 +369,6 @@ void StepRun::heartbeat(const Run& run, std::uint32_t number, std::string progre
 
 /// Writes down what the step reports, so that the next attempt has it, wherever that is made.
 Task<void> StepRun::keep_progress(Step step, Run run, std::uint32_t number) {
-  Tenure& tenure = *run->tenure_;
   for (;;) {
     {
       const std::lock_guard lock(step->mutex_);
@@ -383,20 +379,19 @@ Task<void> StepRun::keep_progress(Step step, Run run, std::uint32_t number) {
       }
       step->has_row_ = true;
     }
-    Batch batch;
-    batch.put(tenure.keys().attempts(run->uid(), step->operation()),
-              step->row().SerializeAsString());
-    const std::optional<CommitOutcome> outcome = co_await tenure.apply(std::move(batch));
-    if (!outcome) {
-      co_return;
-    }
+    step->ask_for_row(run);
     co_await this_task::sleep_for(kProgressInterval);
   }
 }
 
-record::RunAttempts StepRun::row() const {
+StepRun::Change StepRun::take_change() {
   const std::lock_guard lock(mutex_);
-  record::RunAttempts row;
+  Change change;
+  change.old_due = std::exchange(old_due_, std::nullopt);
+  if (current_ == 0) {
+    change.due = due_;
+  }
+  record::RunAttempts& row = change.row;
   row.set_format(kRunFormat);
   row.set_failed(failed_);
   if (failure_) {
@@ -404,10 +399,11 @@ record::RunAttempts StepRun::row() const {
   }
   row.set_progress(progress_);
   row.set_began_at_ns(ns_of(began_at_));
-  if (due_ && current_ == 0) {
+  if (due_) {
+    // Also while the attempt is under way, as its timer stays until that has ended.
     row.set_due_ns(ns_of(*due_));
   }
-  return row;
+  return change;
 }
 
 // --- How it stands -------------------------------------------------------------------------------
@@ -417,9 +413,15 @@ bool StepRun::is_pausing() const {
   return current_ == 0 && due_.has_value();
 }
 
-std::optional<StoreTime> StepRun::due() const {
+std::vector<StoreTime> StepRun::timers() const {
   const std::lock_guard lock(mutex_);
-  return due_;
+  std::vector<StoreTime> timers;
+  for (const std::optional<StoreTime>& due : {old_due_, due_}) {
+    if (due) {
+      timers.push_back(*due);
+    }
+  }
+  return timers;
 }
 
 bool StepRun::has_row() const {

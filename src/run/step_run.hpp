@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <run.pb.h>
 
@@ -52,8 +53,15 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   /// Nothing is done for it at present.
   [[nodiscard]] bool is_pausing() const;
-  /// The timer of its pause.
-  [[nodiscard]] std::optional<StoreTime> due() const;
+  /// Of its pauses: the one that is written down, and the one that is to be.
+  [[nodiscard]] std::vector<StoreTime> timers() const;
+  /// What is to be written about it.
+  struct Change {
+    record::RunAttempts row;
+    std::optional<StoreTime> due;      ///< A timer to set.
+    std::optional<StoreTime> old_due;  ///< One that has done its duty.
+  };
+  [[nodiscard]] Change take_change();
   /// There is a row about it.
   [[nodiscard]] bool has_row() const;
   [[nodiscard]] OpenStep describe() const;
@@ -77,8 +85,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   };
   void begin_attempt(const Run& run, Start start);
   [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
-  [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for,
-                                        StepContext& context);
+  [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for, StepContext& context);
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
   [[nodiscard]] bool decide(Ended& ended);
@@ -87,7 +94,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void heartbeat(const Run& run, std::uint32_t number, std::string progress);
   /// Its time is up, for this attempt or for all.
   void stop_late(std::uint32_t number, TimePoint now);
-  [[nodiscard]] record::RunAttempts row() const;
+  void ask_for_row(const Run& run) const;
   void tell(const Run& run, Ended ended, std::uint32_t attempts) const;
   [[nodiscard]] bool is_abandoned() const;
 
@@ -104,6 +111,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool progress_is_new_ = false;
   bool keeps_progress_ = false;
   std::optional<StoreTime> due_;
+  std::optional<StoreTime> old_due_;
   bool has_row_ = false;
   std::string late_;  // Why the attempt was asked to stop.
   bool may_not_go_on_ = false;

@@ -50,6 +50,12 @@ Mail mail_of(std::string key, record::RunMessage message) {
   return mail;
 }
 
+/// Not what is about an operation of the run that has ended.
+bool is_for_its_next_one(const record::RunMessage& message) {
+  return message.kind() != record::RunMessage::EVENT ||
+         message.event().kind() != record::RunEvent::CHILD_ENDED;
+}
+
 /// Empty: it fits.
 std::string replay_or_say_why(LiveRun& run, const record::Activation& row) {
   try {
@@ -71,7 +77,8 @@ Task<std::shared_ptr<Tenure>> Tenure::take(std::shared_ptr<RunWorld> world, Part
     batch.require_absent(keys.owner());
   } else {
     const auto owner = read_row<record::RunPartition>(*row, "the partition of runs");
-    if (!owner.session_key().empty()) {
+    // One of its own that it has given up is free for it to take anew.
+    if (!owner.session_key().empty() && owner.session_key() != world->session.key()) {
       const std::optional<Entry> session =
           co_await world->store.get(owner.session_key(), Read::kApplied);
       const StoreTime now = co_await world->store.time();
@@ -116,6 +123,7 @@ Task<void> Tenure::recover() {
     }
     more = page.more;
   }
+  recovered_ = true;
 }
 
 Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
@@ -173,6 +181,13 @@ void Tenure::end(const std::string& reason) {
   if (over_.exchange(true)) {
     return;
   }
+  drop_runs();
+  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
+               keys_.queue() + "' is given up: " + reason);
+  world_->losses.ring();
+}
+
+void Tenure::drop_runs() {
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -181,9 +196,24 @@ void Tenure::end(const std::string& reason) {
   for (const auto& [uid, run] : dropped) {
     run->abandon();
   }
-  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
-               keys_.queue() + "' is given up: " + reason);
-  world_->losses.ring();
+}
+
+void Tenure::run(Task<void> task) {
+  world_->tasks.run(end_if_it_fails(shared_from_this(), std::move(task)));
+}
+
+Task<void> Tenure::end_if_it_fails(std::shared_ptr<Tenure> tenure, Task<void> task) {
+  std::string failure;
+  try {
+    co_await task;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  if (!failure.empty()) {
+    tenure->end(failure);
+  }
 }
 
 Task<void> Tenure::hand_over() {
@@ -193,16 +223,9 @@ Task<void> Tenure::hand_over() {
   batch.put(keys_.owner(), nobody.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
   over_ = true;
-  std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
-  {
-    const std::lock_guard lock(mutex_);
-    dropped.swap(runs_);
-  }
-  for (const auto& [uid, run] : dropped) {
-    run->abandon();
-  }
+  drop_runs();
   if (outcome && outcome->committed() != nullptr) {
-    co_await world_->store.until_durable(outcome->committed()->version);
+    static_cast<void>(co_await until_durable(outcome->committed()->version));
   }
 }
 
@@ -424,7 +447,14 @@ Task<void> Tenure::fire_due() {
     }
     if (after) {
       const ScanOptions next{.after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
-      const Page page = co_await world_->store.scan(keys_.timers(), next);
+      Page page;
+      try {
+        page = co_await world_->store.scan(keys_.timers(), next);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        timers_.give_up_reading();
+        throw;
+      }
       const std::lock_guard lock(mutex_);
       timers_.end_reading(page);
     }
@@ -437,8 +467,17 @@ Task<void> Tenure::fire_due() {
     if (due.empty()) {
       co_return;
     }
-    for (std::string& key : due) {
-      co_await fire(std::move(key));
+    for (std::size_t fired = 0; fired < due.size(); ++fired) {
+      try {
+        co_await fire(due[fired]);
+      } catch (...) {
+        // They are due still.
+        const std::lock_guard lock(mutex_);
+        for (std::size_t left = fired; left < due.size(); ++left) {
+          timers_.add(due[left]);
+        }
+        throw;
+      }
     }
   }
 }
@@ -484,6 +523,17 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
       co_return;
     }
   }
+  try {
+    co_await pass_on(key, std::move(message));
+  } catch (...) {
+    // It is in the inbox still, and is seen there again.
+    const std::lock_guard lock(mutex_);
+    taken_.erase(key);
+    throw;
+  }
+}
+
+Task<void> Tenure::pass_on(std::string key, record::RunMessage message) {
   const std::string uid = message.uid();
   const record::RunMessage whole = message;
   const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
@@ -499,7 +549,7 @@ void Tenure::return_mail(std::vector<Mail> mails) {
         const std::lock_guard lock(mutex_);
         taken_.erase(mail.consumed);
       }
-      world_->tasks.run(take_again(shared_from_this(), std::move(mail.consumed)));
+      run(take_again(shared_from_this(), std::move(mail.consumed)));
     }
   }
 }
@@ -512,10 +562,25 @@ Task<void> Tenure::take_again(std::shared_ptr<Tenure> tenure, std::string key) {
   }
 }
 
-/// The run has ended meanwhile.
+/// The run has ended meanwhile. If it goes on as another one, that gets the message.
 Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage message) {
+  const std::optional<Entry> row =
+      co_await world_->store.get(keys_.run(message.uid()), Read::kApplied);
+  const record::RunHead head = row ? read_run_head(*row) : record::RunHead();
+  if (row && !has_ended(head)) {
+    throw StoreBusy("run '" + message.uid() + "' goes on, and the partition was given up");
+  }
   Batch batch;
   batch.erase(key);
+  if (head.state() == record::RunHead::CONTINUED && is_for_its_next_one(message)) {
+    message.set_uid(head.continued_as());
+    batch.put(key, message.SerializeAsString());
+    const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+    if (outcome && outcome->committed() != nullptr) {
+      co_await pass_on(std::move(key), std::move(message));
+    }
+    co_return;
+  }
   if (!message.reply_key().empty()) {
     record::RunReply reply;
     reply.set_format(kRunFormat);

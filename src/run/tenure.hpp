@@ -44,11 +44,12 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
 
   /// Goes on with the runs that have something to do; the others wait in the store.
   [[nodiscard]] Task<void> recover();
+  [[nodiscard]] bool is_recovered() const noexcept { return recovered_; }
   /// Applies the batch if the partition is still ours; nothing if it is not.
   [[nodiscard]] Task<std::optional<CommitOutcome>> apply(Batch batch);
   struct Applied {
     std::optional<CommitOutcome> outcome;  ///< As `apply`.
-    bool busy = false;                     ///< Nothing happened: make the batch again, after `pause`.
+    bool busy = false;  ///< Nothing happened: make the batch again, after `pause`.
   };
   /// The same for one that would be costly to copy.
   [[nodiscard]] Task<Applied> try_apply(Batch batch);
@@ -57,6 +58,9 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<bool> until_durable(Version version);
   /// Nothing that is here counts any more.
   void end(const std::string& reason);
+  void drop_runs();
+  /// Runs a task that nobody waits for. What it throws ends the tenure.
+  void run(Task<void> task);
   /// Gives it to whoever wants it. What is in hand must have ended.
   [[nodiscard]] Task<void> hand_over();
 
@@ -104,6 +108,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<void> park(std::string uid, std::string reason);
   [[nodiscard]] Task<void> unpark(std::string uid);
   [[nodiscard]] Task<void> fire(std::string key);
+  [[nodiscard]] static Task<void> end_if_it_fails(std::shared_ptr<Tenure> tenure, Task<void> task);
+  [[nodiscard]] Task<void> pass_on(std::string key, record::RunMessage message);
   [[nodiscard]] static Task<void> take_again(std::shared_ptr<Tenure> tenure, std::string key);
   [[nodiscard]] Task<void> answer_for_the_gone(std::string key, record::RunMessage message);
   [[nodiscard]] Task<void> start_instead(std::string key, record::RunMessage message);
@@ -112,6 +118,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   const PartitionKeys keys_;
   const Version epoch_;
   std::atomic<bool> over_ = false;
+  std::atomic<bool> recovered_ = false;
 
   Mutex loading_;  // One at a time, so that none is there twice.
 

@@ -28,6 +28,8 @@ class TimerWindow {
   [[nodiscard]] std::optional<std::string> begin_reading();
   /// What was read. What was added meanwhile is not lost.
   void end_reading(const Page& page);
+  /// Nothing could be read.
+  void give_up_reading() { reading_ = false; }
 
   /// When the first one is due.
   [[nodiscard]] std::optional<StoreTime> next() const;

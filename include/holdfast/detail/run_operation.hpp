@@ -49,8 +49,8 @@ class RunOperation final : private Wait {
     wake();
   }
 
-  /// Once it is under way, a wait for it is over when it has ended, and not before: it uses what the
-  /// one who waits has.
+  /// Once it is under way, a wait for it is over when it has ended, and not before: it uses what
+  /// the one who waits has.
   void set_must_end() noexcept { must_end_ = true; }
   [[nodiscard]] bool must_end() const noexcept { return must_end_; }
 

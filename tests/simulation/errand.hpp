@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <holdfast/engine.hpp>
+#include <holdfast/spawn.hpp>
+
+#include "program.hpp"
+
+namespace holdfast::testing {
+
+class MortalProcess;
+
+/// A run as its clients want it.
+struct Order {
+  /// How it is to end.
+  enum class Fate : std::uint8_t { kResult, kCancel, kTerminate, kTimeout };
+
+  std::string id;
+  Program program;
+  Expected expected;
+  Fate fate = Fate::kResult;
+  std::string queue;
+  Duration delay{};
+  Duration timeout{};
+  bool is_started = false;  ///< That was acknowledged.
+};
+
+/// Something that a client wants of a run, and tries until it is acknowledged.
+struct Errand {
+  enum class Kind : std::uint8_t {
+    kStart,
+    kSignal,
+    kUpdate,
+    kCancel,
+    kTerminate,
+    kResult,
+    // These are tried once.
+    kBadUpdate,
+    kQuery,
+    kRetryNow,
+  };
+  Kind kind = Kind::kStart;
+  std::size_t order = 0;
+  Wanted wanted{};
+  TimePoint at{};  ///< Not before.
+  bool is_done = false;
+
+  /// How an attempt ended.
+  enum class Verdict : std::uint8_t { kUnderWay, kAcknowledged, kAgain, kUnknown, kGone };
+  struct Answer {
+    Verdict verdict = Verdict::kUnderWay;
+    std::string fault;
+  };
+  std::shared_ptr<Answer> answer{};
+  std::optional<Spawned<void>> attempt{};
+  MortalProcess* where = nullptr;
+
+  [[nodiscard]] bool is_tried_once() const { return kind >= Kind::kBadUpdate; }
+};
+
+/// Tries it once. Throws nothing.
+[[nodiscard]] Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted,
+                                   const Order& order, std::shared_ptr<Errand::Answer> answer);
+
+}  // namespace holdfast::testing

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "run/run_directory.hpp"
+#include "run/run_keys.hpp"
+#include "run/run_machine.hpp"
+#include "run/run_payload.hpp"
+#include "run/run_rows.hpp"
+#include "state/envelope.hpp"
+
+namespace holdfast::testing {
+
+namespace {
+
+constexpr std::size_t kAll = 1'000'000;
+
+detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
+  detail::RunMachine::Facts facts;
+  facts.id = detail::id_of(run.head, run.place);
+  facts.type = run.head.type();
+  facts.input = detail::parse_payload(run.head.input());
+  facts.uid = run.place.uid;
+  facts.root_id = run.head.root_id();
+  facts.parent_id = run.head.parent().id();
+  facts.requests_done.assign(run.head.requests().begin(), run.head.requests().end());
+  facts.started_at = detail::time_of(run.head.started_at_ns());
+  return facts;
+}
+
+/// By fresh code. What does not fit; empty: all does.
+std::string replay(const detail::RunRow& run, const std::vector<record::Activation>& journal) {
+  detail::RunMachine machine(*play_workflow().code(), facts_of(run));
+  std::optional<detail::RunEnd> end;
+  try {
+    for (const record::Activation& row : journal) {
+      detail::Activated activated = machine.replay(row);
+      if (activated.end) {
+        end = std::move(activated.end);
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  if (run.head.state() == record::RunHead::COMPLETED &&
+      (!end || detail::payload_text(end->value) != run.head.result())) {
+    return "run '" + run.place.uid + "' ends otherwise when it is replayed";
+  }
+  return {};
+}
+
+/// The kinds of what is in a row of a journal, for people.
+std::string text_of(const record::Activation& row) {
+  std::string text = " at " + std::to_string(row.now_ns() / 1'000'000) + " ms, events";
+  for (const record::RunEvent& event : row.events()) {
+    text.append(" ").append(std::to_string(event.kind())).append(":");
+    text.append(std::to_string(event.operation()));
+  }
+  text.append(", operations");
+  for (const record::RunOperation& operation : row.operations()) {
+    text.append(" ").append(std::to_string(operation.kind()));
+  }
+  text.append(", held ").append(std::to_string(row.held_size()));
+  return text;
+}
+
+}  // namespace
+
+std::vector<Entry> Inspection::rows(const std::string& prefix) {
+  const ScanOptions all{.limit = kAll};
+  return sync_wait(executor_, store_.scan(prefix, all)).entries;
+}
+
+std::vector<std::string> Inspection::open_runs() {
+  std::vector<std::string> open;
+  for (const Entry& entry : rows(std::string(detail::kRunPrefix))) {
+    const record::RunHead head = detail::read_run_head(entry);
+    if (!detail::has_ended(head)) {
+      open.push_back(entry.key + (head.id().empty() ? "" : " (" + head.id() + ")"));
+    }
+  }
+  return open;
+}
+
+std::vector<std::string> Inspection::find_faults() {
+  faults_ = world_.faults;
+  read_runs();
+  check_ends();
+  check_replays();
+  check_effects();
+  check_pushes();
+  for (const char* prefix : {"timer/", "inbox/", "parked/"}) {
+    check_no_rows(prefix);
+  }
+  for (const Entry& entry : rows(std::string(detail::kJournalPrefix))) {
+    if (entry.key.find('~') != std::string::npos) {
+      fault("left behind: " + entry.key);
+    }
+  }
+  return std::move(faults_);
+}
+
+std::vector<std::string> Inspection::find_leftovers() {
+  faults_.clear();
+  for (const char* prefix : {"run/", "journal/", "run_id/", "start_key/", "reply/"}) {
+    check_no_rows(prefix);
+  }
+  return std::move(faults_);
+}
+
+void Inspection::check_no_rows(const std::string& prefix) {
+  for (const Entry& entry : rows(prefix)) {
+    fault("left behind: " + entry.key);
+  }
+}
+
+void Inspection::read_runs() {
+  for (const Order& order : orders_) {
+    const std::optional<detail::RunRow> run =
+        sync_wait(executor_, detail::find_run(store_, order.id));
+    if (run) {
+      last_.emplace(order.id, detail::info_of(run->head, run->place));
+    } else {
+      fault("run " + order.id + ", whose start was acknowledged, does not exist");
+    }
+  }
+}
+
+void Inspection::check_ends() {
+  for (const Order& order : orders_) {
+    const auto found = last_.find(order.id);
+    if (found == last_.end()) {
+      continue;
+    }
+    const RunInfo& info = found->second;
+    const bool is_completed = info.state == RunState::kCompleted;
+    if (is_completed && info.result != boost::json::value(order.expected.result)) {
+      fault("run " + order.id + " has the result " + detail::payload_text(info.result) +
+            " instead of " + std::to_string(order.expected.result));
+    }
+    if (order.fate == Order::Fate::kResult && !is_completed) {
+      fault("run " + order.id + " was to be completed: " + detail::ending_text(info));
+    }
+  }
+}
+
+void Inspection::check_replays() {
+  for (const Entry& entry : rows(std::string(detail::kRunPrefix))) {
+    const detail::RunRow run{detail::place_in_run_key(entry.key), detail::read_run_head(entry),
+                             entry.version};
+    const auto journal = sync_wait(executor_, detail::read_journal(store_, run));
+    if (journal.size() != run.head.rows()) {
+      fault("run '" + run.place.uid + "' has " + std::to_string(journal.size()) +
+            " rows in its journal instead of " + std::to_string(run.head.rows()));
+    }
+    const std::string misfit = replay(run, journal);
+    if (!misfit.empty()) {
+      fault(misfit);
+    }
+  }
+}
+
+/// Each at least once, and always with the same key.
+void Inspection::check_effects() {
+  std::set<int> possible;
+  for (const Order& order : orders_) {
+    const auto found = last_.find(order.id);
+    const bool is_completed = found != last_.end() && found->second.state == RunState::kCompleted;
+    possible.insert(order.expected.effects.begin(), order.expected.effects.end());
+    possible.insert(order.expected.possible_effects.begin(), order.expected.possible_effects.end());
+    for (const int label : order.expected.effects) {
+      if (is_completed && !world_.effects.contains(label)) {
+        fault("step " + std::to_string(label) + " of run " + order.id + " was never done");
+      }
+    }
+    const bool cleans_up = found != last_.end() && found->second.state == RunState::kCancelled &&
+                           found->second.failure != "before it began";
+    if (cleans_up && !world_.effects.contains(order.program.cleanup)) {
+      fault("run " + order.id + " was cancelled, and has not cleaned up");
+    }
+  }
+  for (const auto& [label, keys] : world_.effects) {
+    if (!possible.contains(label)) {
+      fault("step " + std::to_string(label) + " was done, and is of no program");
+    }
+    const bool may_begin_early = label % 5 == 0;
+    if (keys.size() > 1 && !may_begin_early) {
+      fault("step " + std::to_string(label) + " was done with " + std::to_string(keys.size()) +
+            " keys");
+    }
+  }
+}
+
+/// Each once.
+void Inspection::check_pushes() {
+  std::map<int, int> counts;
+  for (const Entry& entry : rows("cell/")) {
+    const boost::json::value labels = detail::Envelope(entry).value();
+    for (const boost::json::value& label : labels.as_array()) {
+      ++counts[label.to_number<int>()];
+    }
+  }
+  std::set<int> possible;
+  for (const Order& order : orders_) {
+    const auto found = last_.find(order.id);
+    possible.insert(order.expected.pushes.begin(), order.expected.pushes.end());
+    possible.insert(order.expected.possible_pushes.begin(), order.expected.possible_pushes.end());
+    if (found == last_.end() || found->second.state != RunState::kCompleted) {
+      continue;
+    }
+    for (const int label : order.expected.pushes) {
+      if (!counts.contains(label)) {
+        fault("change " + std::to_string(label) + " of state by run " + order.id + " is lost");
+      }
+    }
+  }
+  for (const auto& [label, count] : counts) {
+    if (count != 1 || !possible.contains(label)) {
+      fault("change " + std::to_string(label) + " of state is there " + std::to_string(count) +
+            " times");
+    }
+  }
+}
+
+std::string Inspection::dump() {
+  std::string text;
+  for (const Entry& entry : rows("")) {
+    text.append("  ").append(entry.key);
+    if (entry.key.starts_with(detail::kRunPrefix)) {
+      const record::RunHead head = detail::read_run_head(entry);
+      text.append(" state ").append(std::to_string(head.state()));
+      text.append(head.waits() ? " waits " : " has work ").append(head.id());
+      text.append(text_of(head.first()));
+    } else if (entry.key.starts_with(detail::kJournalPrefix) &&
+               entry.key.find('~') == std::string::npos) {
+      record::Activation row;
+      static_cast<void>(row.ParseFromString(entry.value));
+      text.append(text_of(row));
+    }
+    text.append("\n");
+  }
+  return text;
+}
+
+}  // namespace holdfast::testing

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "play.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include <holdfast/this_task.hpp>
+
+namespace holdfast::testing {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What the handlers of a run have heard.
+struct Heard {
+  int updates = 0;
+  std::int64_t sum = 0;
+};
+
+void note_effect(int label, const StepContext& step) {
+  ++outside->effects[label][step.idempotency_key()];
+}
+
+Task<std::int64_t> do_step(StepContext& step, int label, int failing, int time_ms) {
+  note_effect(label, step);
+  if (time_ms > 0) {
+    step.heartbeat(time_ms);
+    co_await this_task::sleep_for(milliseconds(time_ms));
+  }
+  if (step.attempt() <= static_cast<std::uint32_t>(failing)) {
+    throw std::runtime_error("not yet");
+  }
+  co_return label;
+}
+
+StepOptions options_of(const Node& node) {
+  StepOptions options;
+  options.retry.attempts_max = node.first >= kAttemptsMax ? kAttemptsMax : 0;
+  options.side_effect_free = node.label % 5 == 0;
+  return options;
+}
+
+/// What was thrown because the run, or this part of it, is to stop is thrown on.
+template <typename T>
+bool has_failed(const Outcome<T>& outcome) {
+  try {
+    outcome.rethrow();
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
+Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node);
+
+Task<std::int64_t> perform_step(Context& ctx, const Node& node) {
+  const int label = node.label;
+  const int failing = node.first;
+  const int time_ms = node.second;
+  std::int64_t value = 0;
+  if (time_ms > 0) {
+    auto step = ctx.run(
+        "slow",
+        [label, failing, time_ms](StepContext& context) {
+          return do_step(context, label, failing, time_ms);
+        },
+        options_of(node));
+    auto outcome = co_await ctx.attempt(step);
+    value = has_failed(outcome) ? -label : outcome.value();
+  } else {
+    auto step = ctx.run(
+        "quick",
+        [label, failing](StepContext& context) -> std::int64_t {
+          note_effect(label, context);
+          if (context.attempt() <= static_cast<std::uint32_t>(failing)) {
+            throw std::runtime_error("not yet");
+          }
+          return label;
+        },
+        options_of(node));
+    auto outcome = co_await ctx.attempt(step);
+    value = has_failed(outcome) ? -label : outcome.value();
+  }
+  co_return value;
+}
+
+Task<std::int64_t> perform_sleep(Context& ctx, const Node& node) {
+  const auto most = static_cast<std::uint64_t>(node.first);
+  const milliseconds time(static_cast<std::int64_t>(ctx.random() % most));
+  const StoreTime due = ctx.now() + time;
+  co_await ctx.sleep(time);
+  if (ctx.now() < due) {
+    outside->faults.emplace_back("a timer fired early");
+  }
+  co_return 0;
+}
+
+Task<std::int64_t> perform_signals(Context& ctx, const Node& node) {
+  const std::string name = "signal" + std::to_string(node.first);
+  std::int64_t sum = 0;
+  for (int i = 0; i < node.second; ++i) {
+    const auto value = co_await ctx.signal<std::int64_t>(name);
+    sum += value;
+  }
+  co_return sum;
+}
+
+Task<std::int64_t> perform_updates(Context& ctx, Heard& heard, const Node& node) {
+  const int count = node.second;
+  auto all_are_here = ctx.wait_until([&heard, count] { return heard.updates >= count; });
+  co_await all_are_here;
+  co_return heard.sum;
+}
+
+Task<std::int64_t> perform_push(Context& ctx, const Node& node) {
+  const int label = node.label;
+  auto cell = ctx.global().cell<std::vector<int>>("cell" + std::to_string(node.first));
+  auto push = cell.update([label](std::vector<int>& labels) { labels.push_back(label); });
+  co_await push;
+  co_return 0;
+}
+
+Task<std::int64_t> perform_child(Context& ctx, const Node& node) {
+  Program program;
+  program.cleanup = -node.label;
+  program.chain.push_back(node.parts.front());
+  ChildOptions options;
+  options.parent_close = static_cast<ParentClose>(node.first);
+  options.queue = node.second == 0 ? "" : kOtherQueue;
+  auto child = ctx.child(play_workflow(), program, options);
+  auto outcome = co_await ctx.attempt(child);
+  co_return has_failed(outcome) ? -node.label : outcome.value();
+}
+
+std::vector<Task<std::int64_t>> parts_of(Context& ctx, Heard& heard, const Node& node) {
+  std::vector<Task<std::int64_t>> parts;
+  for (const Node& part : node.parts) {
+    parts.push_back(perform(ctx, heard, part));
+  }
+  return parts;
+}
+
+Task<std::int64_t> perform_all(Context& ctx, Heard& heard, const Node& node) {
+  const std::vector<std::int64_t> values = co_await ctx.all(parts_of(ctx, heard, node));
+  std::int64_t sum = 0;
+  for (const std::int64_t value : values) {
+    sum += value;
+  }
+  co_return sum;
+}
+
+Task<std::int64_t> perform_any(Context& ctx, Heard& heard, const Node& node) {
+  static_cast<void>(co_await ctx.any(parts_of(ctx, heard, node)));
+  co_return 1;
+}
+
+Task<std::int64_t> perform_sequence(Context& ctx, Heard& heard, const Node& node) {
+  std::int64_t sum = 0;
+  for (const Node& part : node.parts) {
+    const std::int64_t value = co_await perform(ctx, heard, part);
+    sum += value;
+  }
+  co_return sum;
+}
+
+Task<std::int64_t> perform_never(Context& ctx, const Node& node) {
+  auto never = ctx.wait_until([] { return false; }, milliseconds(node.first));
+  const bool happened = co_await never;
+  if (happened) {
+    outside->faults.emplace_back("what never happens has happened");
+  }
+  co_return 0;
+}
+
+Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
+  switch (node.what()) {
+    case Act::kSequence:
+      return perform_sequence(ctx, heard, node);
+    case Act::kAll:
+      return perform_all(ctx, heard, node);
+    case Act::kAny:
+      return perform_any(ctx, heard, node);
+    case Act::kStep:
+      return perform_step(ctx, node);
+    case Act::kSleep:
+      return perform_sleep(ctx, node);
+    case Act::kNever:
+      return perform_never(ctx, node);
+    case Act::kSignals:
+      return perform_signals(ctx, node);
+    case Act::kUpdates:
+      return perform_updates(ctx, heard, node);
+    case Act::kPush:
+      return perform_push(ctx, node);
+    case Act::kChild:
+      return perform_child(ctx, node);
+    case Act::kThrow:
+      break;
+  }
+  throw std::runtime_error("as the program says");
+}
+
+Task<void> clean_up(Context& ctx, int label) {
+  auto step = ctx.run("clean up", [label](StepContext& context) { note_effect(label, context); });
+  co_await step;
+}
+
+Task<std::int64_t> play(Context& ctx, Program program) {
+  Heard heard;
+  ctx.on_update<std::int64_t, std::int64_t>(
+      "add",
+      [&heard](std::int64_t value) {
+        ++heard.updates;
+        heard.sum += value;
+        return value + 1;
+      },
+      [](std::int64_t value) {
+        if (value < 0) {
+          throw std::invalid_argument("only up");
+        }
+      });
+  ctx.on_query<int>("updates", [&heard] { return heard.updates; });
+  auto outcome = co_await ctx.attempt(perform(ctx, heard, program.chain.front()));
+  if (!outcome) {
+    co_await ctx.shielded(clean_up(ctx, program.cleanup));
+    outcome.rethrow();
+  }
+  program.sum += outcome.value();
+  program.chain.erase(program.chain.begin());
+  if (!program.chain.empty()) {
+    ctx.continue_as_new(program);
+  }
+  co_return program.sum;
+}
+
+}  // namespace
+
+const Workflow<Program, std::int64_t>& play_workflow() {
+  static const auto made = workflow("play", play);
+  return made;
+}
+
+}  // namespace holdfast::testing

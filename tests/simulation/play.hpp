@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <holdfast/workflow.hpp>
+
+#include "program.hpp"
+
+namespace holdfast::testing {
+
+/// What steps do to the world outside, which outlives all processes.
+struct Outside {
+  /// For each label the keys with which it was asked for, and how often.
+  std::map<int, std::map<std::string, int>> effects;
+  std::vector<std::string> faults;
+};
+
+/// Workflows are plain functions: this is the world of the simulation under way.
+inline Outside* outside = nullptr;
+
+/// The child's queue when it is not that of its parent.
+inline constexpr const char* kOtherQueue = "other";
+
+/// The workflow that does what its program says.
+[[nodiscard]] const Workflow<Program, std::int64_t>& play_workflow();
+
+}  // namespace holdfast::testing
