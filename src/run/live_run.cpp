@@ -265,7 +265,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
       case Mail::Kind::kEvent:
         if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
             step_at(mail.event.operation()) != nullptr) {
-          step_at(mail.event.operation())->begin_next(shared_from_this());
+          end_pause(*step_at(mail.event.operation()), mail.consumed);
         } else if (starts_it(mail) && is_started) {
           answers.erase(mail.consumed);  // It began before its timer was heard.
         } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
@@ -327,6 +327,16 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
     for (const std::string& key : writing.timers_set) {
       tenure_->add_timer(key);
     }
+  }
+}
+
+/// A timer of an earlier pause says nothing about this one.
+void LiveRun::end_pause(StepRun& step, const std::string& timer) {
+  const std::vector<StoreTime> timers = step.timers();
+  const bool is_over =
+      !timers.empty() && timer == tenure_->keys().timer(timers.back(), uid_, step.operation());
+  if (is_over) {
+    step.begin_next(shared_from_this());
   }
 }
 

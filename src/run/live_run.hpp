@@ -167,6 +167,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
   [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);
+  void end_pause(StepRun& step, const std::string& timer);
   [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);

@@ -388,9 +388,8 @@ StepRun::Change StepRun::take_change() {
   const std::lock_guard lock(mutex_);
   Change change;
   change.old_due = std::exchange(old_due_, std::nullopt);
-  if (current_ == 0) {
-    change.due = due_;
-  }
+  // Also if the next attempt has begun: the row and the timer that it names go together.
+  change.due = due_;
   record::RunAttempts& row = change.row;
   row.set_format(kRunFormat);
   row.set_failed(failed_);

@@ -46,7 +46,12 @@ bool holds(std::uint64_t seed, Tally& tally) {
   std::signal(SIGABRT, say_last_words);
   std::signal(SIGALRM, say_last_words);
   ::alarm(kSecondsPerSeedMax);
-  const std::vector<std::string> faults = RunSimulation(seed, tally).run();
+  std::vector<std::string> faults;
+  try {
+    faults = RunSimulation(seed, tally).run();
+  } catch (const std::exception& error) {
+    faults.emplace_back(error.what());
+  }
   ::alarm(0);
   if (faults.empty()) {
     return true;
