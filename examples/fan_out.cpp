@@ -48,6 +48,7 @@ Task<std::int64_t> shrink_one(Context& ctx, std::int64_t picture) {
 
 Task<std::int64_t> shrink_all(Context& ctx, std::int64_t count) {
   std::vector<Task<std::int64_t>> parts;
+  parts.reserve(static_cast<std::size_t>(count));
   for (std::int64_t picture = 0; picture < count; ++picture) {
     parts.push_back(shrink_one(ctx, picture));
   }

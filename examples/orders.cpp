@@ -151,6 +151,7 @@ class Shop {
 
   Task<std::vector<std::string>> all_results() {
     std::vector<Task<std::string>> results;
+    results.reserve(sales_.size());
     for (const auto& sale : sales_) {
       results.push_back(sale.result());
     }

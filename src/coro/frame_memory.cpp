@@ -17,6 +17,7 @@ constexpr std::uint8_t kKeptMax = 4;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kKeepsFrames = false;  // They shall see every use of a frame that is gone.
 #elif defined(__has_feature)
+// NOLINTNEXTLINE(misc-redundant-expression): they differ in what they are built for.
 constexpr bool kKeepsFrames = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
 #else
 constexpr bool kKeepsFrames = true;

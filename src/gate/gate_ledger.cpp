@@ -156,7 +156,7 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
 
 /// If others have changed the gate since, the commit will tell.
 Task<void> GateLedger::read_ahead(const GateRows& rows) {
-  const std::string known_to = rows.waiters_known_to();
+  const std::string& known_to = rows.waiters_known_to();
   const std::string prefix = keys_.waiters();
   const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
   Page page = co_await store_.scan(prefix, next);

@@ -131,6 +131,7 @@ class GoldenJournals : public ::testing::TestWithParam<std::string> {};
 
 /// With HOLDFAST_WRITE_GOLDEN=1 those that are missing are written; none is ever changed.
 void write_if_missing(const std::string& name, const Script& script) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread.
   if (std::getenv("HOLDFAST_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(file_of(name))) {
     std::ofstream file(file_of(name));
     file << "# A journal with operations of kind '" << name

@@ -217,13 +217,14 @@ Task<std::string> greet(Context& ctx, std::string name) {
   co_return "hello " + name;
 }
 Task<void> tick(Context& ctx) { co_await ctx.sleep(1s); }
-const auto greeting = workflow("greet", greet);
-const auto ticking = workflow("tick", tick);
+const auto kGreeting = workflow("greet", greet);
+const auto kTicking = workflow("tick", tick);
 
 Task<boost::json::value> parent(Context& ctx, boost::json::value) {
-  auto child = ctx.child(greeting, "you", {.id = "child-1", .parent_close = ParentClose::kAbandon});
+  auto child =
+      ctx.child(kGreeting, "you", {.id = "child-1", .parent_close = ParentClose::kAbandon});
   auto other = ctx.child<std::string>("elsewhere", std::string("me"));
-  co_await ctx.child(ticking, {.timeout = 5s});
+  co_await ctx.child(kTicking, {.timeout = 5s});
   std::string text = co_await child;
   text += co_await other;
   co_return boost::json::value(text);
@@ -265,14 +266,14 @@ TEST(RunChildren, AreGivenUpWithTheWait) {
 
 TEST(RunChildren, RefuseInputsAndOptionsThatCannotBe) {
   const Body late = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
-    co_await ctx.child(ticking, {.timeout = -1s});
+    co_await ctx.child(kTicking, {.timeout = -1s});
     co_return nullptr;
   };
   EXPECT_NE(failure<InvalidArgument>(Machine(late).step(started())).find("timeout is -1 s"),
             std::string::npos);
   const Body big = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
     const std::string input(kPayloadBytesMax, 'x');
-    const auto text = co_await ctx.child(greeting, input);
+    const auto text = co_await ctx.child(kGreeting, input);
     co_return boost::json::value(text);
   };
   EXPECT_NE(failure<BadPayload>(Machine(big).step(started())).find("child 'greet' has 1048578"),
@@ -283,7 +284,7 @@ TEST(RunChildren, OfAnotherTypeAreTold) {
   Machine machine(parent);
   machine.step(started());
   const Body changed = [](Context& ctx, boost::json::value) -> Task<boost::json::value> {
-    co_await ctx.child(ticking);
+    co_await ctx.child(kTicking);
     co_return nullptr;
   };
   EXPECT_NE(complaint(machine.journal, changed)

@@ -33,6 +33,7 @@ class Watchdog {
     const RunMachine::Facts& facts_;
     Clock::time_point since_;
     bool named_ = false;
+    // In the list of those that run.
     Watched* previous_ = nullptr;
     Watched* next_ = nullptr;
   };
@@ -42,6 +43,7 @@ class Watchdog {
   void end();
 
  private:
+  void add(Watched& watched);
   void watch(const std::stop_token& stop, std::chrono::nanoseconds time);
 
   std::mutex mutex_;
