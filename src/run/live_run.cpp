@@ -43,6 +43,12 @@ bool ends_it(const Mail& mail) {
   return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
 }
 
+bool has_condition_on(const Batch& batch, const std::string& key) {
+  const auto& conditions = batch.conditions();
+  return std::any_of(conditions.begin(), conditions.end(),
+                     [&key](const auto& condition) { return condition.key == key; });
+}
+
 bool starts_it(const Mail& mail) { return mail.event.kind() == record::RunEvent::STARTED; }
 
 /// To whoever asked, wherever that is.
@@ -491,8 +497,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
   const StoreTime now = co_await tenure_->world().store.time();
   std::vector<Mail> late;
   Activated activated = run_code(now, mails, late);
-  std::optional<CommitOutcome> outcome;
-  for (bool again = true; again;) {
+  for (;;) {
     StateChanges state;
     if (!activated.state.empty()) {
       state = co_await settle_state(activated.state);
@@ -507,8 +512,11 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       co_await Tenure::pause();
       continue;
     }
-    outcome = std::move(applied.outcome);
-    again = false;
+    const std::optional<CommitOutcome>& outcome = applied.outcome;
+    if (outcome && outcome->conflict() != nullptr &&
+        has_condition_on(state.batch, outcome->conflict()->key)) {
+      continue;
+    }
     if (outcome && outcome->committed() != nullptr) {
       if (!state.events.empty()) {
         machine_.hold(std::move(state.events));
@@ -516,14 +524,9 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
                    now);
       give_back(std::move(late));
-    } else if (outcome && outcome->conflict() != nullptr) {
-      const auto& conditions = state.batch.conditions();
-      again = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
-        return condition.key == outcome->conflict()->key;
-      });
     }
+    co_return std::move(applied.outcome);
   }
-  co_return outcome;
 }
 
 void LiveRun::after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
@@ -544,6 +547,7 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
     tenure_->add_timer(key);
   }
   std::vector<std::uint64_t> begun;
+  begun.reserve(activated.steps.size());
   for (const BegunStep& step : activated.steps) {
     begun.push_back(step.operation);
   }
@@ -693,6 +697,7 @@ void LiveRun::give_back(std::vector<Mail> mails) { tenure_->return_mail(std::mov
 std::vector<std::shared_ptr<StepRun>> LiveRun::open() const {
   std::vector<std::shared_ptr<StepRun>> all;
   const std::lock_guard lock(mutex_);
+  all.reserve(steps_.size());
   for (const auto& [operation, step] : steps_) {
     all.push_back(step);
   }
