@@ -44,14 +44,16 @@ struct Pipe {
 };
 
 /// Signals there are as they are for a program that a shell starts, whatever is done with them
-/// here. In a group of its own, as a Ctrl-C is for this process, which then ends that one.
+/// here. But a Ctrl-C is for this process, which then ends that one: so it has a group of its own,
+/// and the signal, which may come before it is in there, is blocked.
 class Attributes {
  public:
   Attributes() {
     ::posix_spawnattr_init(&attributes_);
-    sigset_t none;
-    sigemptyset(&none);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    ::posix_spawnattr_setsigmask(&attributes_, &blocked);
     sigset_t ignored;
     sigemptyset(&ignored);
     sigaddset(&ignored, SIGPIPE);

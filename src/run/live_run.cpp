@@ -73,6 +73,7 @@ LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHea
       uid_(std::move(uid)),
       head_(std::move(head)),
       head_version_(head_version),
+      waits_in_store_(head_.waits()),
       machine_(code, facts_of(head_, place())) {}
 
 RunPlace LiveRun::place() const { return tenure_->keys().place_of(uid_); }
@@ -402,6 +403,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
     co_return;
   }
   head_version_ = outcome->committed()->version;
+  waits_in_store_ = head_.waits();
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
       tenure_->message_done(std::move(mail.consumed));
@@ -534,6 +536,7 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
   const bool has_activated = activated.record.format() != 0;
   if (writing.has_head) {
     head_version_ = version;
+    waits_in_store_ = head_.waits();
   }
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {
@@ -646,7 +649,7 @@ Task<bool> LiveRun::leave_memory() {
   if (has_work_besides(nothing)) {
     co_return true;
   }
-  if (!head_.waits()) {
+  if (!waits_in_store_) {
     head_.set_waits(true);
     const std::string key = tenure_->keys().run(uid_);
     Batch batch;
@@ -659,6 +662,7 @@ Task<bool> LiveRun::leave_memory() {
       co_return false;
     }
     head_version_ = outcome->committed()->version;
+    waits_in_store_ = true;
   }
   {
     const std::lock_guard lock(mutex_);

@@ -207,6 +207,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // nothing goes on from there then, or the same is written again.
   record::RunHead head_;
   Version head_version_;
+  bool waits_in_store_;  // What the head there says, which a commit that failed has not changed.
   RunMachine machine_;
   std::uint64_t next_row_ = 0;
   std::uint64_t next_operation_ = 0;

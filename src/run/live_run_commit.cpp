@@ -161,7 +161,7 @@ void LiveRun::write_row(Writing& writing, const Activated& activated) {
   const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
   const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
-  if (is_new || (has_work && head_.waits())) {
+  if (is_new || (has_work && waits_in_store_)) {
     head_.set_waits(!has_work);
     if (!is_new) {
       writing.batch.require_version(key, head_version_);
