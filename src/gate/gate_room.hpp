@@ -22,7 +22,7 @@
 
 #include "actors.hpp"
 #include "arrival.hpp"
-#include "background_tasks.hpp"
+#include "coro/background_tasks.hpp"
 #include "gate_ledger.hpp"
 
 namespace holdfast::detail {

@@ -11,6 +11,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
+#include "busy_pause.hpp"
 #include "run_keys.hpp"
 #include "run_rows.hpp"
 
@@ -21,7 +22,6 @@ namespace {
 constexpr std::size_t kRowsRead = 1'000;
 /// How long a lost wake-up may go unnoticed.
 constexpr Duration kSweepInterval = std::chrono::minutes(1);
-constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 Task<void> until_changed(Watch& watch) { co_await watch.changed(); }
 Task<void> until_rung(Bell& bell, std::uint64_t heard) { co_await bell.rung_since(heard); }
@@ -144,12 +144,9 @@ Task<void> EngineCore::stop(Duration grace) {
 Task<void> EngineCore::until_quiet() {
   for (;;) {
     const std::uint64_t heard = world_->rests.count();
-    bool quiet = true;
-    for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
-      for (const std::shared_ptr<LiveRun>& run : tenure->live()) {
-        quiet = quiet && run->is_quiet();
-      }
-    }
+    const auto tenures = ownership_->tenures();
+    const bool quiet = std::all_of(tenures.begin(), tenures.end(),
+                                   [](const auto& tenure) { return tenure->is_quiet(); });
     if (quiet) {
       co_return;
     }
@@ -185,7 +182,7 @@ Task<void> EngineCore::insist(std::shared_ptr<EngineCore> core,
         co_return;
       }
     }
-    co_await this_task::sleep_for(kBusyPause);
+    co_await busy_pause();
   }
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <holdfast/error.hpp>
-#include <holdfast/this_task.hpp>
 
+#include "busy_pause.hpp"
 #include "engine_core.hpp"
 #include "run_failure.hpp"
 #include "run_keys.hpp"
@@ -18,7 +17,6 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
-constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 void check_time(Duration time, const char* what) {
   if (time < Duration::zero()) {
@@ -69,7 +67,7 @@ Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
       again = error.remedy() == Remedy::kTryAgain || error.remedy() == Remedy::kFindOut;
     }
     if (again) {
-      co_await this_task::sleep_for(kBusyPause);
+      co_await busy_pause();
     }
   }
 }
@@ -178,14 +176,11 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, const Star
   }
   RunPlace place{terms.queue, 0, world_->next_uid(now)};
   place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
-  record::RunName name;
-  name.set_format(kRunFormat);
-  *name.mutable_place() = record_of(place);
   if (!terms.id.empty()) {
-    extra.put(run_id_key(terms.id), name.SerializeAsString());
+    extra.put(run_id_key(terms.id), name_row(place));
   }
   if (!terms.start_key.empty()) {
-    extra.put(start_key_key(terms.start_key), name.SerializeAsString());
+    extra.put(start_key_key(terms.start_key), name_row(place));
   }
   Started started{id_of(head, place), false};
   const std::optional<CommitOutcome> outcome =
@@ -517,9 +512,6 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   head.clear_continued_as();
   head.set_started_at_ns(ns_of(now));
   head.set_deadline_ns(deadline_of(head));
-  record::RunName name;
-  name.set_format(kRunFormat);
-  *name.mutable_place() = record_of(place);
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});
   message.set_uid(place.uid);
   record::RunHead old = run->head;
@@ -529,7 +521,7 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   batch.require_version(keys.run(run->place.uid), run->version);
   batch.put(keys.run(run->place.uid), old.SerializeAsString());
   batch.put(keys.run(place.uid), head.SerializeAsString());
-  batch.put(run_id_key(head.id()), name.SerializeAsString());
+  batch.put(run_id_key(head.id()), name_row(place));
   batch.put(keys.message(world_->next_uid(now)), message.SerializeAsString());
   for (std::uint64_t row = 0; row < rows; ++row) {
     batch.put(keys.journal_row(place.uid, row), journal[row].SerializeAsString());

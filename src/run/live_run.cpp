@@ -6,7 +6,7 @@
 
 #include <holdfast/error.hpp>
 
-#include "run_failure.hpp"
+#include "busy_pause.hpp"
 #include "run_payload.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
@@ -28,17 +28,6 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   return facts;
 }
 
-std::string reply_of(const boost::json::value& value, const std::exception_ptr& error) {
-  record::RunReply reply;
-  reply.set_format(kRunFormat);
-  if (error) {
-    *reply.mutable_failure() = failure_of(error);
-  } else {
-    reply.set_payload(payload_text(value));
-  }
-  return reply.SerializeAsString();
-}
-
 bool ends_it(const Mail& mail) {
   return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
 }
@@ -54,7 +43,7 @@ bool starts_it(const Mail& mail) { return mail.event.kind() == record::RunEvent:
 /// To whoever asked, wherever that is.
 void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
   if (!mail.reply_key.empty()) {
-    answers.put(mail.reply_key, reply_of(value, error));
+    answers.put(mail.reply_key, reply_row(value, error));
   }
   if (!mail.consumed.empty()) {
     answers.erase(mail.consumed);
@@ -144,15 +133,11 @@ void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempt
 }
 
 void LiveRun::resume() {
-  std::vector<std::shared_ptr<StepRun>> open;
   {
     const std::lock_guard lock(mutex_);
     last_driven_ = tenure_->world().store.clock().now();
-    for (const auto& [operation, step] : steps_) {
-      open.push_back(step);
-    }
   }
-  for (const std::shared_ptr<StepRun>& step : open) {
+  for (const std::shared_ptr<StepRun>& step : open()) {
     step->resume(shared_from_this());
   }
   if (next_row_ == 0 || machine_.has_held()) {
@@ -331,9 +316,17 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
   }
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
   if (outcome && outcome->committed() != nullptr) {
-    for (const std::string& key : writing.timers_set) {
-      tenure_->add_timer(key);
-    }
+    note_timers(writing);
+  }
+}
+
+/// What a commit did to timers.
+void LiveRun::note_timers(const Writing& writing) {
+  for (const std::string& key : writing.timers_gone) {
+    tenure_->remove_timer(key);
+  }
+  for (const std::string& key : writing.timers_set) {
+    tenure_->add_timer(key);
   }
 }
 
@@ -364,12 +357,7 @@ Task<void> LiveRun::write_step_row(std::uint64_t operation) {
   writing.batch.put(tenure_->keys().attempts(uid_, operation), change.row.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
   if (outcome && outcome->committed() != nullptr) {
-    for (const std::string& key : writing.timers_gone) {
-      tenure_->remove_timer(key);
-    }
-    for (const std::string& key : writing.timers_set) {
-      tenure_->add_timer(key);
-    }
+    note_timers(writing);
   }
 }
 
@@ -406,7 +394,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   waits_in_store_ = head_.waits();
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
-      tenure_->message_done(std::move(mail.consumed));
+      tenure_->row_done(std::move(mail.consumed));
     }
   }
 }
@@ -511,7 +499,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     batch.append(std::move(writing.batch)).append(state.batch);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
-      co_await Tenure::pause();
+      co_await busy_pause();
       continue;
     }
     const std::optional<CommitOutcome>& outcome = applied.outcome;
@@ -540,15 +528,10 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
   }
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {
-      tenure_->message_done(mail.consumed);
+      tenure_->row_done(mail.consumed);
     }
   }
-  for (const std::string& key : writing.timers_gone) {
-    tenure_->remove_timer(key);
-  }
-  for (const std::string& key : writing.timers_set) {
-    tenure_->add_timer(key);
-  }
+  note_timers(writing);
   std::vector<std::uint64_t> begun;
   begun.reserve(activated.steps.size());
   for (const BegunStep& step : activated.steps) {
@@ -723,14 +706,6 @@ bool LiveRun::is_quiet() const {
   }
   return std::all_of(steps.begin(), steps.end(),
                      [](const auto& step) { return step->is_pausing(); });
-}
-
-std::vector<OpenStep> LiveRun::open_steps() const {
-  std::vector<OpenStep> steps;
-  for (const std::shared_ptr<StepRun>& step : open()) {
-    steps.push_back(step->describe());
-  }
-  return steps;
 }
 
 std::optional<Version> LiveRun::end_version() const {

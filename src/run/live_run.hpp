@@ -115,7 +115,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool is_idle(TimePoint since) const;
   /// Nothing is in hand: no activation, and no step.
   [[nodiscard]] bool is_quiet() const;
-  [[nodiscard]] std::vector<OpenStep> open_steps() const;
 
   /// Rung at its end, or when it is not here any more.
   [[nodiscard]] Bell& ended() noexcept { return ended_; }
@@ -169,6 +168,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);
   void end_pause(StepRun& step, const std::string& timer);
   [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
+  void note_timers(const Writing& writing);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
   void after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,

@@ -135,14 +135,7 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
   for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
       if (!mail.reply_key.empty() && mail.event.request() == reply.request) {
-        record::RunReply answer;
-        answer.set_format(kRunFormat);
-        if (reply.error) {
-          *answer.mutable_failure() = failure_of(reply.error);
-        } else {
-          answer.set_payload(payload_text(reply.value));
-        }
-        writing.batch.put(mail.reply_key, answer.SerializeAsString());
+        writing.batch.put(mail.reply_key, reply_row(reply.value, reply.error));
       }
     }
   }
@@ -279,12 +272,9 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
   next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
-  record::RunName name;
-  name.set_format(kRunFormat);
-  *name.mutable_place() = record_of(tenure_->keys().place_of(uid));
   head_.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
-  writing.batch.put(run_id_key(next.id()), name.SerializeAsString());
+  writing.batch.put(run_id_key(next.id()), name_row(tenure_->keys().place_of(uid)));
   writing.children.push_back(uid);
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <holdfast/error.hpp>
-#include <holdfast/this_task.hpp>
 
+#include "busy_pause.hpp"
 #include "gate/session_rules.hpp"
 #include "run_rows.hpp"
 #include "stable_hash.hpp"
@@ -18,12 +18,6 @@ namespace {
 
 /// How soon one that has too many looks again for one with nothing in hand.
 constexpr Duration kBusyInterval = std::chrono::seconds(1);
-constexpr Duration kBusyPause = std::chrono::milliseconds(100);
-
-bool is_quiet(const Tenure& tenure) {
-  const auto live = tenure.live();
-  return std::all_of(live.begin(), live.end(), [](const auto& run) { return run->is_quiet(); });
-}
 
 }  // namespace
 
@@ -56,7 +50,7 @@ Task<void> Ownership::leave() {
       }
     }
     if (again) {
-      co_await this_task::sleep_for(kBusyPause);
+      co_await busy_pause();
     }
   }
 }
@@ -105,7 +99,7 @@ Task<std::optional<StoreTime>> Ownership::balance() {
     mine += taken ? 1 : 0;
   }
   for (const std::shared_ptr<Tenure>& tenure : tenures()) {
-    if (mine > share && is_quiet(*tenure)) {
+    if (mine > share && tenure->is_quiet()) {
       co_await tenure->hand_over();
       --mine;
     }

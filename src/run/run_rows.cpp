@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "run_failure.hpp"
 #include "run_payload.hpp"
 
 namespace holdfast::detail {
@@ -35,6 +36,24 @@ std::int64_t deadline_of(const record::RunHead& head) noexcept {
   const std::int64_t own = head.timeout_ns() == 0 ? 0 : starts + head.timeout_ns();
   const std::int64_t chain = head.chain_deadline_ns();
   return own == 0 || chain == 0 ? std::max(own, chain) : std::min(own, chain);
+}
+
+std::string name_row(const RunPlace& place) {
+  record::RunName name;
+  name.set_format(kRunFormat);
+  *name.mutable_place() = record_of(place);
+  return name.SerializeAsString();
+}
+
+std::string reply_row(const boost::json::value& value, const std::exception_ptr& error) {
+  record::RunReply reply;
+  reply.set_format(kRunFormat);
+  if (error) {
+    *reply.mutable_failure() = failure_of(error);
+  } else {
+    reply.set_payload(payload_text(value));
+  }
+  return reply.SerializeAsString();
 }
 
 std::string id_of(const record::RunHead& head, const RunPlace& place) {

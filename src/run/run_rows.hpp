@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,11 @@ template <class Record>
 
 /// By when a run has to end that begins now; zero: whenever.
 [[nodiscard]] std::int64_t deadline_of(const record::RunHead& head) noexcept;
+
+/// The rows that say which run has a name, and what was answered.
+[[nodiscard]] std::string name_row(const RunPlace& place);
+[[nodiscard]] std::string reply_row(const boost::json::value& value,
+                                    const std::exception_ptr& error);
 
 /// The id of the run at `place`.
 [[nodiscard]] std::string id_of(const record::RunHead& head, const RunPlace& place);

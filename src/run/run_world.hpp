@@ -14,7 +14,7 @@
 #include <holdfast/store.hpp>
 
 #include "bell.hpp"
-#include "gate/background_tasks.hpp"
+#include "coro/background_tasks.hpp"
 #include "run_place.hpp"
 #include "watchdog.hpp"
 
@@ -30,7 +30,7 @@ struct RunWorld {
         store(in.store()),
         tasks(for_runs),
         step_tasks(for_steps),
-        random_(seed == 0 ? std::random_device{}() : seed) {}
+        random_(seed == 0 ? random_seed() : seed) {}
 
   Session& session;
   Store& store;
@@ -58,6 +58,11 @@ struct RunWorld {
   }
 
  private:
+  [[nodiscard]] static std::uint64_t random_seed() {
+    std::random_device device;
+    return (static_cast<std::uint64_t>(device()) << 32U) | device();
+  }
+
   std::mutex mutex_;
   std::uint32_t next_count_ = 0;
   std::mt19937_64 random_;

@@ -140,11 +140,8 @@ Task<void> StepRun::attempt(Step step, Run run, Start start) {
       facts.last_progress = step->progress_;
     }
   }
-  std::string key = step->begun_.terms.idempotency_key;
-  if (key.empty()) {
-    key.append(run->uid()).append(":").append(std::to_string(step->operation()));
-  }
-  StepContext context(std::move(key), start.number, this_task::stop_token(), std::move(facts));
+  StepContext context(step->begun_.terms.idempotency_key, start.number, this_task::stop_token(),
+                      std::move(facts));
   Ended ended = co_await call(step, run, start.wait_for, context);
   if (step->decide(ended)) {
     step->tell(run, std::move(ended), start.number);
@@ -426,18 +423,6 @@ std::vector<StoreTime> StepRun::timers() const {
 bool StepRun::has_row() const {
   const std::lock_guard lock(mutex_);
   return has_row_;
-}
-
-OpenStep StepRun::describe() const {
-  const std::lock_guard lock(mutex_);
-  OpenStep step;
-  step.name = begun_.name;
-  step.attempts_failed = failed_;
-  step.failure = failure_ ? failure_->message() : std::string();
-  if (current_ == 0) {
-    step.next_at = due_;
-  }
-  return step;
 }
 
 }  // namespace holdfast::detail

@@ -64,7 +64,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   [[nodiscard]] Change take_change();
   /// There is a row about it.
   [[nodiscard]] bool has_row() const;
-  [[nodiscard]] OpenStep describe() const;
 
  private:
   class Link;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenure.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include <holdfast/error.hpp>
-#include <holdfast/this_task.hpp>
 
+#include "busy_pause.hpp"
 #include "gate/session_rules.hpp"
-#include "run_failure.hpp"
 #include "run_rows.hpp"
 
 namespace holdfast::detail {
@@ -16,8 +15,6 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::size_t kRowsRead = 1'000;
-/// Between two attempts to write to a store that is busy or full.
-constexpr Duration kBusyPause = std::chrono::milliseconds(100);
 
 record::RunEvent event_of(record::RunEvent::Kind kind, std::uint64_t operation = 0) {
   record::RunEvent event;
@@ -154,13 +151,11 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
 Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
   Applied applied = co_await try_apply(batch);
   while (applied.busy) {
-    co_await pause();
+    co_await busy_pause();
     applied = co_await try_apply(batch);
   }
   co_return std::move(applied.outcome);
 }
-
-Task<void> Tenure::pause() { co_await this_task::sleep_for(kBusyPause); }
 
 Task<bool> Tenure::until_durable(Version version) {
   std::string failure;
@@ -412,6 +407,11 @@ std::size_t Tenure::live_count() const {
   return runs_.size();
 }
 
+bool Tenure::is_quiet() const {
+  const auto runs = live();
+  return std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run->is_quiet(); });
+}
+
 // --- Timers --------------------------------------------------------------------------------------
 
 void Tenure::add_timer(const std::string& key) {
@@ -511,9 +511,11 @@ void Tenure::begin_reading_inbox() {
   done_.clear();
 }
 
-void Tenure::message_done(std::string key) {
-  const std::lock_guard lock(mutex_);
-  done_.push_back(std::move(key));
+void Tenure::row_done(std::string key) {
+  if (key.starts_with(keys_.inbox())) {
+    const std::lock_guard lock(mutex_);
+    done_.push_back(std::move(key));
+  }
 }
 
 Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
@@ -582,11 +584,8 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
     co_return;
   }
   if (!message.reply_key().empty()) {
-    record::RunReply reply;
-    reply.set_format(kRunFormat);
-    *reply.mutable_failure() = failure_of(
-        std::make_exception_ptr(NoSuchRun("the run '" + message.uid() + "' has ended meanwhile")));
-    batch.put(message.reply_key(), reply.SerializeAsString());
+    const NoSuchRun too_late("the run '" + message.uid() + "' has ended meanwhile");
+    batch.put(message.reply_key(), reply_row(nullptr, std::make_exception_ptr(too_late)));
   }
   if (message.has_start()) {
     co_await start_instead(std::move(key), std::move(message));
@@ -594,7 +593,7 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
   }
   const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
   if (outcome) {
-    message_done(std::move(key));
+    row_done(std::move(key));
   }
 }
 
@@ -622,17 +621,14 @@ Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
       outcome = co_await apply(std::move(batch));
     } else {
       std::string uid = world_->next_uid(now);
-      record::RunName name;
-      name.set_format(kRunFormat);
-      *name.mutable_place() = record_of(keys_.place_of(uid));
-      batch.put(name_key, name.SerializeAsString());
+      batch.put(name_key, name_row(keys_.place_of(uid)));
       record::RunHead head = message.start();
       head.set_started_at_ns(ns_of(now));
       outcome = co_await start(std::move(uid), std::move(head), std::move(batch));
     }
     done = !outcome || outcome->committed() != nullptr;
   }
-  message_done(std::move(key));
+  row_done(std::move(key));
 }
 
 }  // namespace holdfast::detail

@@ -49,11 +49,10 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<std::optional<CommitOutcome>> apply(Batch batch);
   struct Applied {
     std::optional<CommitOutcome> outcome;  ///< As `apply`.
-    bool busy = false;  ///< Nothing happened: make the batch again, after `pause`.
+    bool busy = false;                     ///< Nothing happened: make the batch again, later.
   };
   /// The same for one that would be costly to copy.
   [[nodiscard]] Task<Applied> try_apply(Batch batch);
-  [[nodiscard]] static Task<void> pause();
   /// Whether that commit cannot be lost any more; if it was lost, the tenure is over.
   [[nodiscard]] Task<bool> until_durable(Version version);
   /// Nothing that is here counts any more.
@@ -86,8 +85,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.
   void return_mail(std::vector<Mail> mails);
-  /// The row of a message was erased.
-  void message_done(std::string key);
+  /// A row that mail came from was erased; timers are not seen again anyway.
+  void row_done(std::string key);
 
   /// It is not in memory any more; another one of the same uid may be there by now.
   void forget(const LiveRun& run);
@@ -102,6 +101,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
 
   [[nodiscard]] std::vector<std::shared_ptr<LiveRun>> live() const;
   [[nodiscard]] std::size_t live_count() const;
+  /// None of them has anything in hand.
+  [[nodiscard]] bool is_quiet() const;
 
  private:
   [[nodiscard]] Task<Found> load(std::string uid);
