@@ -82,6 +82,10 @@ struct Mail {
   std::shared_ptr<AnswerDuty> answer{};
 };
 
+[[nodiscard]] inline bool starts_it(const Mail& mail) {
+  return mail.event.kind() == record::RunEvent::STARTED;
+}
+
 /// A run in memory. What happens to it is put into its mailbox, and one task at a time empties
 /// that: activates the code, commits what came of it, and begins what it wants.
 class LiveRun : public std::enable_shared_from_this<LiveRun> {
@@ -179,7 +183,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] static Task<void> send_on(std::shared_ptr<LiveRun> run, Writing writing);
   void finish(Version version);
 
-  // live_run_commit.cpp: what an activation leads to, as rows.
+  // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, const Activated& activated);

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run does with its mail, before and besides its code.
+#include <algorithm>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "live_run.hpp"
+#include "run_payload.hpp"
+#include "run_rows.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+bool ends_it(const Mail& mail) {
+  return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
+}
+
+/// To whoever asked, wherever that is.
+void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
+  if (!mail.reply_key.empty()) {
+    answers.put(mail.reply_key, reply_row(value, error));
+  }
+  if (!mail.consumed.empty()) {
+    answers.erase(mail.consumed);
+  }
+  if (mail.answer != nullptr) {
+    mail.answer->set(std::move(value), std::move(error));
+    mail.answer->give();
+  }
+}
+
+}  // namespace
+
+Task<bool> LiveRun::handle(std::vector<Mail> mails) {
+  const auto ender = std::find_if(mails.begin(), mails.end(), ends_it);
+  if (ender != mails.end()) {
+    Mail mail = std::move(*ender);
+    mails.erase(ender);
+    const bool is_late = mail.kind == Mail::Kind::kTimeUp;
+    std::string reason = is_late ? "its time is up" : mail.event.payload();
+    co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
+                          std::move(reason), std::move(mail));
+    give_back(std::move(mails));
+    co_return false;
+  }
+  std::vector<Mail> events;
+  Batch answers;
+  bool shall_leave = false;
+  bool is_woken = false;
+  bool is_started = next_row_ > 0;
+  for (Mail& mail : mails) {
+    switch (mail.kind) {
+      case Mail::Kind::kTimeUp:
+      case Mail::Kind::kTerminate:
+        break;  // Dealt with above.
+      case Mail::Kind::kQuery:
+        answer_query(mail, answers);
+        break;
+      case Mail::Kind::kRetryNow:
+        for (const std::shared_ptr<StepRun>& step : open()) {
+          step->begin_next(shared_from_this());
+        }
+        answers.erase(mail.consumed);
+        break;
+      case Mail::Kind::kStepRow:
+        co_await write_step_row(mail.event.operation());
+        break;
+      case Mail::Kind::kEvict:
+        shall_leave = true;
+        break;
+      case Mail::Kind::kWake:
+        if (!mail.consumed.empty()) {
+          answers.erase(mail.consumed);
+        }
+        is_woken = true;
+        break;
+      case Mail::Kind::kEvent:
+        if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
+            step_at(mail.event.operation()) != nullptr) {
+          end_pause(*step_at(mail.event.operation()), mail.consumed);
+        } else if (starts_it(mail) && is_started) {
+          answers.erase(mail.consumed);  // It began before its timer was heard.
+        } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
+          is_started = is_started || starts_it(mail);
+          events.push_back(std::move(mail));
+        }
+        break;
+    }
+  }
+  if (next_row_ == 0) {
+    const StoreTime now = co_await tenure_->world().store.time();
+    const auto first = std::find_if(events.begin(), events.end(), starts_it);
+    if (first != events.end()) {
+      std::rotate(events.begin(), first, first + 1);
+    } else if (time_of(head_.starts_at_ns()) <= now) {
+      events.emplace(events.begin())->event.set_kind(record::RunEvent::STARTED);
+    } else {
+      co_await write_timers_again(std::move(answers));
+      co_await keep_until_start(std::move(events));
+      const std::lock_guard lock(mutex_);
+      co_return !gone_;
+    }
+  }
+  if (events.empty() && !machine_.has_held()) {
+    if (is_woken) {
+      co_await write_timers_again(std::move(answers));
+    } else if (answers.size() > 0) {
+      static_cast<void>(co_await tenure_->apply(std::move(answers)));
+    }
+    bool stays = true;
+    if (shall_leave) {
+      stays = co_await leave_memory();
+    }
+    co_return stays;
+  }
+  const std::optional<CommitOutcome> outcome =
+      co_await activate(std::move(events), std::move(answers));
+  if (outcome && outcome->committed() == nullptr) {
+    tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
+                 (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
+  }
+  const std::lock_guard lock(mutex_);
+  co_return !gone_;
+}
+
+/// For one that was put here by others, who do not know which timers are known.
+Task<void> LiveRun::write_timers_again(Batch extra) {
+  Writing writing;
+  writing.batch = std::move(extra);
+  write_own_timers(writing, next_row_ == 0);
+  for (const auto& [operation, due] : timers_) {
+    set_timer(writing, due, operation);
+  }
+  if (writing.batch.size() == 0) {
+    co_return;
+  }
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    note_timers(writing);
+  }
+}
+
+/// What a commit did to timers.
+void LiveRun::note_timers(const Writing& writing) {
+  for (const std::string& key : writing.timers_gone) {
+    tenure_->remove_timer(key);
+  }
+  for (const std::string& key : writing.timers_set) {
+    tenure_->add_timer(key);
+  }
+}
+
+/// A timer of an earlier pause says nothing about this one.
+void LiveRun::end_pause(StepRun& step, const std::string& timer) {
+  const std::vector<StoreTime> timers = step.timers();
+  const bool is_over =
+      !timers.empty() && timer == tenure_->keys().timer(timers.back(), uid_, step.operation());
+  if (is_over) {
+    step.begin_next(shared_from_this());
+  }
+}
+
+/// By whoever drives the run, so that it is not written when the step has gone meanwhile.
+Task<void> LiveRun::write_step_row(std::uint64_t operation) {
+  const std::shared_ptr<StepRun> step = step_at(operation);
+  if (step == nullptr) {
+    co_return;
+  }
+  const StepRun::Change change = step->take_change();
+  Writing writing;
+  if (change.old_due) {
+    drop_timer(writing, *change.old_due, operation);
+  }
+  if (change.due) {
+    set_timer(writing, *change.due, operation);
+  }
+  writing.batch.put(tenure_->keys().attempts(uid_, operation), change.row.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    note_timers(writing);
+  }
+}
+
+/// What comes before a run has begun.
+Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
+  Batch batch;
+  for (const Mail& mail : mails) {
+    if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
+      co_await end_by_force(record::RunHead::CANCELLED, "before it began", mail);
+      give_back(std::move(mails));
+      co_return;
+    }
+    if (mail.event.kind() == record::RunEvent::SIGNALLED) {
+      *head_.add_signals() = mail.event;
+    }
+    if (!mail.consumed.empty()) {
+      batch.erase(mail.consumed);
+    }
+  }
+  if (mails.empty()) {
+    co_return;
+  }
+  const std::string key = tenure_->keys().run(uid_);
+  batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
+  if (!outcome) {
+    co_return;
+  }
+  if (outcome->committed() == nullptr) {
+    tenure_->end("run '" + uid_ + "' was changed by somebody else");
+    co_return;
+  }
+  head_version_ = outcome->committed()->version;
+  waits_in_store_ = head_.waits();
+  for (Mail& mail : mails) {
+    if (!mail.consumed.empty()) {
+      tenure_->row_done(std::move(mail.consumed));
+    }
+  }
+}
+
+void LiveRun::answer_query(const Mail& mail, Batch& answers) {
+  boost::json::value value;
+  std::exception_ptr error;
+  try {
+    value = machine_.query(mail.event.name(), parse_payload(mail.event.payload()));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  answer(mail, std::move(value), std::move(error), answers);
+}
+
+bool LiveRun::refuses(const Mail& update, Batch& answers) {
+  std::exception_ptr error;
+  try {
+    machine_.check_update(update.event.name(), parse_payload(update.event.payload()));
+  } catch (...) {
+    error = std::current_exception();
+    answer(update, nullptr, error, answers);
+  }
+  return error != nullptr;
+}
+
+}  // namespace holdfast::detail

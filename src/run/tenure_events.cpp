@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to the runs of a partition: timers that are due, and messages from its inbox.
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "run_rows.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+record::RunEvent event_of(record::RunEvent::Kind kind, std::uint64_t operation = 0) {
+  record::RunEvent event;
+  event.set_kind(kind);
+  event.set_operation(operation);
+  return event;
+}
+
+Mail mail_of(std::string key, record::RunMessage message) {
+  Mail mail;
+  mail.consumed = std::move(key);
+  mail.reply_key = message.reply_key();
+  mail.event = std::move(*message.mutable_event());
+  switch (message.kind()) {
+    case record::RunMessage::WAKE:
+      mail.kind = Mail::Kind::kWake;
+      break;
+    case record::RunMessage::TERMINATE:
+      mail.kind = Mail::Kind::kTerminate;
+      break;
+    case record::RunMessage::RETRY_NOW:
+      mail.kind = Mail::Kind::kRetryNow;
+      break;
+    case record::RunMessage::QUERY:
+      mail.kind = Mail::Kind::kQuery;
+      break;
+    default:
+      break;
+  }
+  return mail;
+}
+
+/// Not what is about an operation of the run that has ended.
+bool is_for_its_next_one(const record::RunMessage& message) {
+  return message.kind() != record::RunMessage::EVENT ||
+         message.event().kind() != record::RunEvent::CHILD_ENDED;
+}
+
+}  // namespace
+
+// --- Timers --------------------------------------------------------------------------------------
+
+void Tenure::add_timer(const std::string& key) {
+  bool is_next = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<StoreTime> before = timers_.next();
+    timers_.add(key);
+    const std::optional<StoreTime> after = timers_.next();
+    is_next = after && (!before || *after < *before);
+  }
+  if (is_next) {
+    world_->agenda.ring();
+  }
+}
+
+void Tenure::remove_timer(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  timers_.remove(key);
+}
+
+std::optional<StoreTime> Tenure::next_due() {
+  const std::lock_guard lock(mutex_);
+  return timers_.next();
+}
+
+Task<void> Tenure::fire_due() {
+  for (;;) {
+    std::optional<std::string> after;
+    {
+      const std::lock_guard lock(mutex_);
+      after = timers_.begin_reading();
+    }
+    if (after) {
+      const ScanOptions next{.after = *after, .limit = TimerWindow::kRead, .read = Read::kApplied};
+      Page page;
+      try {
+        page = co_await world_->store.scan(keys_.timers(), next);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        timers_.give_up_reading();
+        throw;
+      }
+      const std::lock_guard lock(mutex_);
+      timers_.end_reading(page);
+    }
+    const StoreTime now = co_await world_->store.time();
+    std::vector<std::string> due;
+    {
+      const std::lock_guard lock(mutex_);
+      due = timers_.take_due(now);
+    }
+    if (due.empty()) {
+      co_return;
+    }
+    for (std::size_t fired = 0; fired < due.size(); ++fired) {
+      try {
+        co_await fire(due[fired]);
+      } catch (...) {
+        // They are due still.
+        const std::lock_guard lock(mutex_);
+        for (std::size_t left = fired; left < due.size(); ++left) {
+          timers_.add(due[left]);
+        }
+        throw;
+      }
+    }
+  }
+}
+
+Task<void> Tenure::fire(std::string key) {
+  const TimerKey timer = read_timer_key(key, keys_.timers());
+  Mail mail;
+  mail.consumed = key;
+  if (timer.operation == kDeadlineTimer) {
+    mail.kind = Mail::Kind::kTimeUp;
+  } else if (timer.operation == kStartTimer) {
+    mail.event = event_of(record::RunEvent::STARTED);
+  } else {
+    mail.event = event_of(record::RunEvent::TIMER_FIRED, timer.operation);
+  }
+  const Whereabouts where = co_await deliver(timer.uid, std::move(mail));
+  if (where == Whereabouts::kGone) {
+    Batch batch;
+    batch.erase(key);
+    static_cast<void>(co_await apply(std::move(batch)));
+  }
+}
+
+// --- Messages ------------------------------------------------------------------------------------
+
+void Tenure::begin_reading_inbox() {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& key : done_) {
+    taken_.erase(key);
+  }
+  done_.clear();
+}
+
+void Tenure::row_done(std::string key) {
+  if (key.starts_with(keys_.inbox())) {
+    const std::lock_guard lock(mutex_);
+    done_.push_back(std::move(key));
+  }
+}
+
+Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!taken_.insert(key).second) {
+      co_return;
+    }
+  }
+  try {
+    co_await pass_on(key, std::move(message));
+  } catch (...) {
+    // It is in the inbox still, and is seen there again.
+    const std::lock_guard lock(mutex_);
+    taken_.erase(key);
+    throw;
+  }
+}
+
+Task<void> Tenure::pass_on(std::string key, record::RunMessage message) {
+  const std::string uid = message.uid();
+  const record::RunMessage whole = message;
+  const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
+  if (where == Whereabouts::kGone) {
+    co_await answer_for_the_gone(std::move(key), whole);
+  }
+}
+
+void Tenure::return_mail(std::vector<Mail> mails) {
+  for (Mail& mail : mails) {
+    if (mail.consumed.starts_with(keys_.inbox()) && !is_over()) {
+      {
+        const std::lock_guard lock(mutex_);
+        taken_.erase(mail.consumed);
+      }
+      run(take_again(shared_from_this(), std::move(mail.consumed)));
+    }
+  }
+}
+
+Task<void> Tenure::take_again(std::shared_ptr<Tenure> tenure, std::string key) {
+  const std::optional<Entry> row = co_await tenure->world_->store.get(key, Read::kApplied);
+  if (row) {
+    co_await tenure->take_message(std::move(key),
+                                  read_row<record::RunMessage>(*row, "the message to a run"));
+  }
+}
+
+/// The run has ended meanwhile. If it goes on as another one, that gets the message.
+Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage message) {
+  const std::optional<Entry> row =
+      co_await world_->store.get(keys_.run(message.uid()), Read::kApplied);
+  const record::RunHead head = row ? read_run_head(*row) : record::RunHead();
+  if (row && !has_ended(head)) {
+    throw StoreBusy("run '" + message.uid() + "' goes on, and the partition was given up");
+  }
+  Batch batch;
+  batch.erase(key);
+  if (head.state() == record::RunHead::CONTINUED && is_for_its_next_one(message)) {
+    message.set_uid(head.continued_as());
+    batch.put(key, message.SerializeAsString());
+    const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+    if (outcome && outcome->committed() != nullptr) {
+      co_await pass_on(std::move(key), std::move(message));
+    }
+    co_return;
+  }
+  if (!message.reply_key().empty()) {
+    const NoSuchRun too_late("the run '" + message.uid() + "' has ended meanwhile");
+    batch.put(message.reply_key(), reply_row(nullptr, std::make_exception_ptr(too_late)));
+  }
+  if (message.has_start()) {
+    co_await start_instead(std::move(key), std::move(message));
+    co_return;
+  }
+  const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
+  if (outcome) {
+    row_done(std::move(key));
+  }
+}
+
+/// The run that was to be signalled has ended: the signal goes to the next one of its id, or makes
+/// one.
+Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
+  const std::string name_key = run_id_key(message.start().id());
+  for (bool done = false; !done && !is_over();) {
+    const std::optional<Entry> row = co_await world_->store.get(name_key, Read::kApplied);
+    const StoreTime now = co_await world_->store.time();
+    Batch batch;
+    batch.erase(key);
+    std::optional<RunPlace> next;
+    if (row) {
+      batch.require_version(name_key, row->version);
+      next = place_of(read_row<record::RunName>(*row, "the name").place());
+    } else {
+      batch.require_absent(name_key);
+    }
+    std::optional<CommitOutcome> outcome;
+    if (next && next->uid != message.uid()) {
+      message.set_uid(next->uid);
+      const PartitionKeys there(next->queue, next->partition);
+      batch.put(there.message(world_->next_uid(now)), message.SerializeAsString());
+      outcome = co_await apply(std::move(batch));
+    } else {
+      std::string uid = world_->next_uid(now);
+      batch.put(name_key, name_row(keys_.place_of(uid)));
+      record::RunHead head = message.start();
+      head.set_started_at_ns(ns_of(now));
+      outcome = co_await start(std::move(uid), std::move(head), std::move(batch));
+    }
+    done = !outcome || outcome->committed() != nullptr;
+  }
+  row_done(std::move(key));
+}
+
+}  // namespace holdfast::detail
