@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks share: the files of the tree, and how faults are printed."""
+import dataclasses
+import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -24,6 +27,33 @@ def files(root: pathlib.Path) -> list[str]:
         if name and not (name.startswith(SAMPLES) and not name.endswith("CMakeLists.txt"))
         and (root / name).is_file()
     )
+
+
+@dataclasses.dataclass
+class Unit:
+    """What is compiled in one go: one of our files, or several that CMake has put into a batch."""
+
+    file: pathlib.Path
+    command: str
+    sources: list[str]  # Below the root.
+
+
+def units(build: pathlib.Path, root: pathlib.Path) -> list[Unit]:
+    """What compile_commands.json has of our files, each unit once."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        paths = [file]
+        if file.is_relative_to(build):
+            paths = [
+                pathlib.Path(name)
+                for name in re.findall(r'^#include "(/.*\.cpp)"$', file.read_text(), re.MULTILINE)
+            ]
+        ours = [path for path in paths if path.is_relative_to(root) and build not in path.parents]
+        if ours:
+            names = [str(path.relative_to(root)) for path in ours]
+            found[file] = Unit(file, entry["command"], names)
+    return list(found.values())
 
 
 def root_of(argument: str | None) -> pathlib.Path:

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using testing::error_text;
 using testing::World;
 
-Task<int> after(Duration delay, int value) {
+Task<int> later(Duration delay, int value) {
   co_await this_task::sleep_for(delay);
   co_return value;
 }
@@ -44,7 +44,7 @@ struct ForeignWait {
 
 TEST(Spawn, RunsByItselfAndGivesItsResultToATask) {
   World world;
-  auto working = world.start(after(1s, 5));
+  auto working = world.start(later(1s, 5));
   const auto join = [](Spawned<int>& other) -> Task<int> {
     const int value = co_await other;
     co_return value + 1;
@@ -57,7 +57,7 @@ TEST(Spawn, RunsByItselfAndGivesItsResultToATask) {
 
 TEST(Spawn, AJoinerThatIsStoppedStopsWaitingAndTheTaskGoesOn) {
   World world;
-  auto working = world.start(after(1s, 5), {.name = "work"});
+  auto working = world.start(later(1s, 5), {.name = "work"});
   const auto join = [](Spawned<int>& other) -> Task<int> {
     const int value = co_await other;
     co_return value;
@@ -91,7 +91,7 @@ TEST(Spawn, ADroppedTaskMayBeCancelled) {
   World world;
   std::stop_source source;
   {
-    auto dropped = world.start(after(1h, 1), {}, source.get_token());
+    auto dropped = world.start(later(1h, 1), {}, source.get_token());
   }
   source.request_stop();
   world.executor.drain();
@@ -119,7 +119,7 @@ TEST(Spawn, GetThrowsWhatTheTaskThrew) {
 TEST(Spawn, BlockingInsideATaskIsRefused) {
   World world;
   const auto body = [](Executor& executor) -> Task<std::string> {
-    const auto nested = [&] { sync_wait(executor, after(1s, 1)); };
+    const auto nested = [&] { sync_wait(executor, later(1s, 1)); };
     co_return error_text<WrongContext>(nested);
   };
   EXPECT_THAT(world.run(body(world.executor)), ::testing::HasSubstr("use co_await there"));
@@ -128,13 +128,13 @@ TEST(Spawn, BlockingInsideATaskIsRefused) {
 TEST(SyncWait, SkipsVirtualTime) {
   World world;
   const TimePoint start = world.clock.now();
-  EXPECT_EQ(world.run(after(24h * 365, 1)), 1);
+  EXPECT_EQ(world.run(later(24h * 365, 1)), 1);
   EXPECT_EQ(world.clock.now() - start, 24h * 365);
 }
 
 TEST(SyncWait, SaysSoWhenNothingCanEverHappen) {
   World world;
-  auto never = world.start(after(1h, 1));
+  auto never = world.start(later(1h, 1));
   const auto wait_for_it = [](Spawned<int>& other) -> Task<int> {
     const int value = co_await other;
     co_return value;
@@ -202,7 +202,7 @@ TEST(Executors, AnEndingExecutorStopsItsTasksAndRunsThemToTheirEnds) {
 TEST(Executors, AHandleMayOutliveItsExecutor) {
   VirtualClock clock;
   auto executor = std::make_unique<ManualExecutor>(clock);
-  auto task = spawn(*executor, after(1h, 1));
+  auto task = spawn(*executor, later(1h, 1));
   executor.reset();
   EXPECT_TRUE(task.ended());
   task.request_stop();
@@ -230,7 +230,7 @@ TEST(Executors, ManualRunsInTheOrderOfPostingOneAtATime) {
 TEST(Executors, ManualTakesWorkFromOtherThreads) {
   SystemClock clock;
   ManualExecutor executor(clock);
-  const auto value = sync_wait(executor, after(1ms, 3));  // The clock's thread posts the wake-up.
+  const auto value = sync_wait(executor, later(1ms, 3));  // The clock's thread posts the wake-up.
   EXPECT_EQ(value, 3);
 }
 

@@ -14,7 +14,7 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::size_t kHoldersRead = 1'000;
+constexpr std::size_t kGrantsRead = 1'000;
 /// How long a dead holder or a lost wake-up may go unnoticed.
 constexpr Duration kSweepInterval = std::chrono::seconds(1);
 constexpr std::size_t kLookedForMax = 1'000;
@@ -561,7 +561,7 @@ Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
   const std::string prefix = keys().holders_of(session_.id());
   std::string after;
   for (bool more = true; more;) {
-    const ScanOptions behind{.after = after, .limit = kHoldersRead, .read = Read::kApplied};
+    const ScanOptions behind{.after = after, .limit = kGrantsRead, .read = Read::kApplied};
     const Page page = co_await store_.scan(prefix, behind);
     for (const Entry& entry : page.entries) {
       const auto found = waiting_.find(entry.key.substr(prefix.size()));

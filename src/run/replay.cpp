@@ -91,7 +91,7 @@ RecordedRun read_head(std::string_view text, std::size_t line) {
   return run;
 }
 
-record::Activation read_row(const RecordedRun& run, std::size_t index) {
+record::Activation row_at(const RecordedRun& run, std::size_t index) {
   record::Activation row;
   if (!row.ParseFromString(run.rows[index]) || row.format() == 0) {
     throw InvalidArgument("row " + std::to_string(index) + " of the recorded run '" + run.id +
@@ -162,7 +162,7 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {
-      static_cast<void>(machine.replay(read_row(run, verdict.rows)));
+      static_cast<void>(machine.replay(row_at(run, verdict.rows)));
     }
     verdict.fits = true;
     verdict.ended = machine.has_ended();

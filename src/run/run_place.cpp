@@ -12,10 +12,10 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::size_t kTimeDigits = 12;
+constexpr std::size_t kStartDigits = 12;
 constexpr std::size_t kCountDigits = 8;
 constexpr std::size_t kRandomDigits = 12;
-constexpr std::size_t kUidDigits = kTimeDigits + kCountDigits + kRandomDigits;
+constexpr std::size_t kUidDigits = kStartDigits + kCountDigits + kRandomDigits;
 
 bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -47,7 +47,7 @@ RunPlace place_of(const record::RunPlace& record) {
 std::string new_uid(StoreTime now, std::uint32_t count, std::uint64_t random) {
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-  return sortable(static_cast<std::uint64_t>(time), kTimeDigits) + sortable(count, kCountDigits) +
+  return sortable(static_cast<std::uint64_t>(time), kStartDigits) + sortable(count, kCountDigits) +
          sortable(random, kRandomDigits);
 }
 

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using Json = boost::json::value;
 using testing::error_text;
 
-constexpr const char* kKey = "cell/user/42/n";
+constexpr const char* kPathKey = "cell/user/42/n";
 
 class CellsInStore : public ::testing::Test {
  protected:
@@ -34,9 +34,9 @@ class CellsInStore : public ::testing::Test {
   T run(Task<T> task) {
     return world_.run(std::move(task));
   }
-  std::optional<Entry> entry() { return run(store_->get(kKey)); }
+  std::optional<Entry> entry() { return run(store_->get(kPathKey)); }
   void write(const std::string& text) {
-    ASSERT_TRUE(run(store_->commit(Batch().put(kKey, text))).committed());
+    ASSERT_TRUE(run(store_->commit(Batch().put(kPathKey, text))).committed());
   }
   int add_one(State& state) {
     return run(state.user("42").cell<int>("n").update([](int n) { return n + 1; }).task());
@@ -163,7 +163,7 @@ TEST_F(CellsInStore, WhenTheBudgetIsSpentItIsAnErrorWithTheKeyAndTheAttempts) {
     run(cell_.update([&runs](int n) { return n + 1 + 0 * ++runs; }).task());
     FAIL() << "nothing was thrown";
   } catch (const ConcurrentModification& error) {
-    EXPECT_EQ(error.key(), kKey);
+    EXPECT_EQ(error.key(), kPathKey);
     EXPECT_EQ(error.attempts(), 32U);
     EXPECT_EQ(error.remedy(), Remedy::kStartOver);
   }
@@ -243,9 +243,9 @@ TEST_F(CellsInStore, AnAtomicStateReachesTheSameCellFromOutside) {
   AtomicState<int> admin(*store_, cell_.key());
   EXPECT_EQ(run(admin.update([](int n) { return n + 1; }).task()), 2);
   EXPECT_EQ(run(cell_.get()), 2);
-  AtomicState<Json> json(*store_, kKey);
+  AtomicState<Json> json(*store_, kPathKey);
   EXPECT_EQ(run(json.inc("")), Json(3));
-  EXPECT_EQ(run(state_.at<int>(kKey).get()), 3);
+  EXPECT_EQ(run(state_.at<int>(kPathKey).get()), 3);
   EXPECT_THROW(AtomicState<int>(*store_, "account/1"), InvalidArgument);
   EXPECT_THROW(AtomicState<int>(*store_, "cell/"), InvalidArgument);
   EXPECT_THROW(AtomicState<int>(*store_, ""), InvalidArgument);

@@ -8,7 +8,7 @@ namespace holdfast::detail {
 namespace {
 
 // `until` may be as far away as numbers go, which is too far for the standard library.
-constexpr Duration kNapMax = std::chrono::minutes(1);
+constexpr Duration kLongestWait = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -67,7 +67,7 @@ bool TurnLine::take_among_threads(TimePoint until) {
       moved_.notify_all();
       return false;
     }
-    moved_.wait_for(lock, std::min(until - now, kNapMax));
+    moved_.wait_for(lock, std::min(until - now, kLongestWait));
   }
 }
 

@@ -90,7 +90,7 @@ Kind kind_of(const Page& first) {
 }
 
 /// A main database. The base's own file object lies behind it in memory.
-struct DatabaseFile : sqlite3_file {
+struct CheckedFile : sqlite3_file {
   Kind kind = Kind::kUnknown;
   std::uint64_t damaged = 0;
 
@@ -104,7 +104,7 @@ struct DatabaseFile : sqlite3_file {
   int admit(const Page& page, std::uint64_t number);
   int report(std::uint64_t number);
 };
-static_assert(sizeof(DatabaseFile) % sizeof(void*) == 0, "the base's file object is aligned");
+static_assert(sizeof(CheckedFile) % sizeof(void*) == 0, "the base's file object is aligned");
 
 std::uint64_t page_number(sqlite3_int64 offset) {
   return static_cast<std::uint64_t>(offset) / kPageSize + 1;
@@ -114,13 +114,13 @@ bool is_page(int bytes, sqlite3_int64 offset) {
   return bytes == kPageBytes && offset % kPageBytes == 0;
 }
 
-int DatabaseFile::report(std::uint64_t number) {
+int CheckedFile::report(std::uint64_t number) {
   damaged = number;
   return SQLITE_IOERR_DATA;
 }
 
 /// Decides by what is in the file now: another connection may have made it a store.
-int DatabaseFile::judge() {
+int CheckedFile::judge() {
   Page first;
   const int result = read_base(first.data(), kPageBytes, 0);
   if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) {
@@ -131,7 +131,7 @@ int DatabaseFile::judge() {
 }
 
 /// Of `data` that was read; `whole`: the file did not end before it.
-int DatabaseFile::verify(const void* data, int bytes, sqlite3_int64 offset, bool whole) {
+int CheckedFile::verify(const void* data, int bytes, sqlite3_int64 offset, bool whole) {
   const std::uint64_t number = page_number(offset);
   if (!whole) {
     sqlite3_int64 size = 0;
@@ -150,7 +150,7 @@ int DatabaseFile::verify(const void* data, int bytes, sqlite3_int64 offset, bool
 }
 
 /// Before page `number` is written: whether it gets a checksum, or must not be written at all.
-int DatabaseFile::admit(const Page& page, std::uint64_t number) {
+int CheckedFile::admit(const Page& page, std::uint64_t number) {
   const bool first = number == 1 && has_magic(page);
   if (kind == Kind::kUnknown && !first) {
     const int result = judge();
@@ -168,11 +168,11 @@ int DatabaseFile::admit(const Page& page, std::uint64_t number) {
   return SQLITE_OK;
 }
 
-DatabaseFile& database(sqlite3_file* file) { return *static_cast<DatabaseFile*>(file); }
+CheckedFile& database(sqlite3_file* file) { return *static_cast<CheckedFile*>(file); }
 sqlite3_file* base(sqlite3_file* file) { return database(file).base(); }
 
 int read(sqlite3_file* opened, void* out, int bytes, sqlite3_int64 offset) {
-  DatabaseFile& file = database(opened);
+  CheckedFile& file = database(opened);
   const int result = file.read_base(out, bytes, offset);
   if (bytes < kSmallestPageBytes || (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ)) {
     return result;
@@ -187,7 +187,7 @@ int read(sqlite3_file* opened, void* out, int bytes, sqlite3_int64 offset) {
 }
 
 int write(sqlite3_file* opened, const void* data, int bytes, sqlite3_int64 offset) {
-  DatabaseFile& file = database(opened);
+  CheckedFile& file = database(opened);
   sqlite3_file* under = file.base();
   if (!is_page(bytes, offset)) {
     if (file.kind == Kind::kStore) {
@@ -293,7 +293,7 @@ int open(sqlite3_vfs* vfs, const char* name, sqlite3_file* opened, int flags, in
   if ((flags & SQLITE_OPEN_MAIN_DB) == 0) {
     return under->xOpen(under, name, opened, flags, out_flags);
   }
-  auto* file = new (opened) DatabaseFile{};
+  auto* file = new (opened) CheckedFile{};
   file->base()->pMethods = nullptr;
   int result = under->xOpen(under, name, file->base(), flags, out_flags);
   if (result == SQLITE_OK) {
@@ -343,7 +343,7 @@ std::unique_ptr<ChecksumVfs> make_vfs(std::string name, sqlite3_vfs* under) {
   vfs->name = std::move(name);
   vfs->under = under;
   vfs->iVersion = under->iVersion >= 2 ? 2 : 1;
-  vfs->szOsFile = static_cast<int>(sizeof(DatabaseFile)) + under->szOsFile;
+  vfs->szOsFile = static_cast<int>(sizeof(CheckedFile)) + under->szOsFile;
   vfs->mxPathname = under->mxPathname;
   vfs->zName = vfs->name.c_str();
   vfs->xOpen = open;
@@ -362,7 +362,7 @@ std::unique_ptr<ChecksumVfs> make_vfs(std::string name, sqlite3_vfs* under) {
   return vfs;
 }
 
-DatabaseFile* database_of(sqlite3* db) {
+CheckedFile* database_of(sqlite3* db) {
   sqlite3_file* file = nullptr;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, static_cast<void*>(&file)) !=
           SQLITE_OK ||
@@ -395,18 +395,18 @@ std::string page_checksum_vfs(const std::string& base_vfs) {
 }
 
 bool has_page_checksums(sqlite3* db) {
-  DatabaseFile* file = database_of(db);
+  CheckedFile* file = database_of(db);
   return file != nullptr && file->kind == Kind::kStore;
 }
 
 std::optional<std::uint64_t> damaged_page(sqlite3* db) {
-  DatabaseFile* file = database_of(db);
+  CheckedFile* file = database_of(db);
   return file == nullptr || file->damaged == 0 ? std::nullopt : std::optional(file->damaged);
 }
 
 std::vector<std::uint64_t> find_damaged_pages(sqlite3* db) {
   std::vector<std::uint64_t> found;
-  DatabaseFile* file = database_of(db);
+  CheckedFile* file = database_of(db);
   sqlite3_int64 size = 0;
   if (file == nullptr || file->kind != Kind::kStore || file_size(file, &size) != SQLITE_OK) {
     return found;

@@ -34,9 +34,9 @@ void refuse_path(const std::filesystem::path& path, std::error_code error) {
 }
 
 bool create_private_file(const std::filesystem::path& path) {
-  const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd >= 0) {
-    close(fd);
+    ::close(fd);
     sync_folder_of(path);
     return true;
   }
@@ -77,11 +77,11 @@ void check_private_file(const std::filesystem::path& path) {
 
 void sync_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = folder_of(path);
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool synced = fd >= 0 && fsync(fd) == 0;
   const int error = errno;
   if (fd >= 0) {
-    close(fd);
+    ::close(fd);
   }
   if (!synced) {
     throw StoreFailed(folder.string() + " cannot be synced: " + error_text(error));

@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using testing::error_text;
 using testing::World;
 
-struct Visitors {
+struct KeyVisitors {
   World& world;
   KeyedMutex<std::string>& mutex;
   std::vector<std::string> log{};
@@ -37,7 +37,7 @@ struct Visitors {
 TEST(KeyedMutex, LocksEachKeyByItself) {
   World world;
   KeyedMutex<std::string> mutex;
-  Visitors visitors{world, mutex};
+  KeyVisitors visitors{world, mutex};
   auto a1 = world.start(visitors.visit("a", "a1"));
   auto b1 = world.start(visitors.visit("b", "b1"));
   auto a2 = world.start(visitors.visit("a", "a2"));
@@ -55,7 +55,7 @@ TEST(KeyedMutex, LocksEachKeyByItself) {
 TEST(KeyedMutex, AnEntryExistsOnlyWhileSomeoneHoldsOrWaits) {
   World world;
   KeyedMutex<std::string> mutex;
-  Visitors visitors{world, mutex};
+  KeyVisitors visitors{world, mutex};
   EXPECT_EQ(mutex.size(), 0U);
   auto first = world.start(visitors.visit("a", "first"));
   auto second = world.start(visitors.visit("a", "second"));
@@ -155,7 +155,7 @@ TEST(KeyedMutex, RunExclusiveHoldsTheKey) {
 TEST(KeyedMutex, DestroyingItEndsAllWaitsAndHoldsMayOutliveIt) {
   World world;
   auto mutex = std::make_unique<KeyedMutex<std::string>>(SyncOptions{.name = "orders"});
-  Visitors visitors{world, *mutex};
+  KeyVisitors visitors{world, *mutex};
   auto first = world.start(visitors.visit("a", "first"));
   auto second = world.start(visitors.visit("a", "second"));
   auto unawaited = mutex->lock("a");
