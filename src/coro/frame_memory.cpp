@@ -2,17 +2,17 @@
 #include <holdfast/detail/frame_memory.hpp>
 
 #include <array>
-#include <cstdint>
+#include <new>
 #include <utility>
 
 namespace holdfast::detail {
 
 namespace {
 
-constexpr std::size_t kStep = 256;
+constexpr std::size_t kStep = 64;
 constexpr std::size_t kKeptSizeMax = 8'192;
-/// Of each size.
-constexpr std::uint8_t kKeptMax = 4;
+/// Of each size, by each thread.
+constexpr std::size_t kKeptBytesMax = 131'072;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kKeepsFrames = false;  // They shall see every use of a frame that is gone.
@@ -34,9 +34,9 @@ class FrameCache {
   FrameCache& operator=(const FrameCache&) = delete;
   ~FrameCache() {
     cache_has_gone = true;
-    for (Kept& kept : kept_) {
-      while (kept.first != nullptr) {
-        ::operator delete(kept.take());
+    for (std::size_t steps = 0; steps < kept_.size(); ++steps) {
+      while (void* const frame = take(steps)) {
+        ::operator delete(frame);
       }
     }
   }
@@ -44,16 +44,20 @@ class FrameCache {
   /// Null: there is none.
   [[nodiscard]] void* take(std::size_t steps) noexcept {
     Kept& kept = kept_[steps];
-    return kept.first == nullptr ? nullptr : kept.take();
+    if (kept.first == nullptr) {
+      return nullptr;
+    }
+    kept.bytes -= steps * kStep;
+    return std::exchange(kept.first, kept.first->next);
   }
   /// False: there are enough.
   [[nodiscard]] bool keep(void* frame, std::size_t steps) noexcept {
     Kept& kept = kept_[steps];
-    if (kept.count == kKeptMax) {
+    if (kept.bytes >= kKeptBytesMax) {
       return false;
     }
     kept.first = new (frame) Free{kept.first};
-    ++kept.count;
+    kept.bytes += steps * kStep;
     return true;
   }
 
@@ -63,12 +67,7 @@ class FrameCache {
   };
   struct Kept {
     Free* first = nullptr;
-    std::uint8_t count = 0;
-
-    void* take() noexcept {
-      --count;
-      return std::exchange(first, first->next);
-    }
+    std::size_t bytes = 0;
   };
 
   std::array<Kept, kKeptSizeMax / kStep + 1> kept_;
@@ -84,13 +83,13 @@ bool is_kept(std::size_t size) noexcept {
 
 }  // namespace
 
-void* allocate_large_frame(std::size_t size) {
+void* allocate_frame(std::size_t size) {
   void* const kept = is_kept(size) ? cache.take(steps_of(size)) : nullptr;
   // Each as large as the largest that may be put in its place.
   return kept != nullptr ? kept : ::operator new(steps_of(size) * kStep);
 }
 
-void free_large_frame(void* frame, std::size_t size) noexcept {
+void free_frame(void* frame, std::size_t size) noexcept {
   if (!is_kept(size) || !cache.keep(frame, steps_of(size))) {
     ::operator delete(frame);
   }

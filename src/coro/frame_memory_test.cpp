@@ -73,7 +73,7 @@ TEST(FrameMemory, AFrameMayBeFreedByAnotherThread) {
 
 TEST(FrameMemory, AFrameMayOutliveWhatItsThreadKeeps) {
   std::thread([] {
-    // Made before the first large frame of the thread, so it goes after what that one made.
+    // Made before the first frame of the thread, so it goes after what that one made.
     static thread_local std::vector<Frame> kept_to_the_end;
     kept_to_the_end.reserve(1);
     kept_to_the_end.emplace_back(3'000, 3);

@@ -73,6 +73,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::string id;
     bool done = false;
   };
+  [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
   [[nodiscard]] Task<Started> try_start(record::RunHead head, const StartTerms& terms);
   [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
                                                                  const StartTerms& terms,

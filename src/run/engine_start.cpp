@@ -378,17 +378,52 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
 
 // --- Results -------------------------------------------------------------------------------------
 
+namespace {
+
+/// Of a run that has ended. Nothing: another one goes on in its place.
+std::optional<boost::json::value> value_of(const record::RunHead& head, const RunPlace& place) {
+  std::optional<boost::json::value> value;
+  if (head.state() == record::RunHead::COMPLETED) {
+    value = parse_payload(head.result());
+  } else if (head.state() != record::RunHead::CONTINUED) {
+    throw RunFailed(ending_text(info_of(head, place)));
+  }
+  return value;
+}
+
+}  // namespace
+
+/// Nothing: something has changed, so that it is worth to look again.
+Task<std::optional<boost::json::value>> EngineCore::stored_result(const std::string& id) {
+  std::optional<Watch> watch;
+  std::optional<RunRow> run = co_await find_run(world_->store, id, Read::kApplied);
+  if (run && !has_ended(run->head)) {
+    watch.emplace(world_->store.watch(
+        PartitionKeys(run->place.queue, run->place.partition).run(run->place.uid)));
+    run = co_await find_run(world_->store, id, Read::kApplied);  // Seen after the watch is there.
+  }
+  if (!run) {
+    throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
+  }
+  std::optional<boost::json::value> value;
+  if (has_ended(run->head)) {
+    co_await world_->store.until_durable(run->version);
+    value = value_of(run->head, run->place);
+  } else if (watch) {
+    co_await watch->changed();
+  }
+  co_return value;
+}
+
 Task<boost::json::value> EngineCore::result(std::string id) {
   for (;;) {
-    // Made before the look, so that no change is missed.
-    std::optional<Watch> watch;
-    std::optional<RunRow> run;
     std::shared_ptr<LiveRun> here;
     if (const auto place = place_in_id(id)) {
       if (const auto tenure = tenure_of(*place)) {
         here = tenure->find_live(place->uid);
       }
     }
+    std::optional<boost::json::value> value;
     if (here != nullptr) {
       const std::uint64_t heard = here->ended().count();
       if (!here->end_version()) {
@@ -396,32 +431,14 @@ Task<boost::json::value> EngineCore::result(std::string id) {
       }
       if (const std::optional<Version> version = here->end_version()) {
         co_await world_->store.until_durable(*version);
-        run.emplace(RunRow{*place_in_id(id), here->head(), *version});
+        value = value_of(here->head(), here->place());
       }
     }
-    if (!run) {
-      run = co_await find_run(world_->store, id, Read::kApplied);
-      if (run && !has_ended(run->head)) {
-        watch.emplace(world_->store.watch(
-            PartitionKeys(run->place.queue, run->place.partition).run(run->place.uid)));
-        run = co_await find_run(world_->store, id, Read::kApplied);
-      }
-      if (run && has_ended(run->head)) {
-        co_await world_->store.until_durable(run->version);
-      }
+    if (!value) {
+      value = co_await stored_result(id);
     }
-    if (!run) {
-      throw NoSuchRun("there is no run '" + id + "' in " + world_->store.url());
-    }
-    if (run->head.state() == record::RunHead::COMPLETED) {
-      co_return parse_payload(run->head.result());
-    }
-    if (!has_ended(run->head)) {
-      if (watch) {
-        co_await watch->changed();
-      }
-    } else if (run->head.state() != record::RunHead::CONTINUED) {
-      throw RunFailed(ending_text(info_of(run->head, run->place)));
+    if (value) {
+      co_return *std::move(value);
     }
   }
 }

@@ -220,9 +220,16 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
 Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector<Mail>& late) {
   std::vector<record::RunEvent> events;
   std::vector<std::size_t> ends;  // Of each mail, the number of events with it.
-  for (const Mail& mail : mails) {
-    events.push_back(mail.event);
-    if (starts_it(mail)) {
+  events.reserve(mails.size());
+  ends.reserve(mails.size());
+  for (Mail& mail : mails) {
+    const bool is_start = starts_it(mail);
+    if (mail.answer != nullptr || !mail.reply_key.empty()) {
+      events.push_back(mail.event);  // The answer is found by its request.
+    } else {
+      events.push_back(std::move(mail.event));
+    }
+    if (is_start) {
       events.insert(events.end(), head_.signals().begin(), head_.signals().end());
     }
     ends.push_back(events.size());
@@ -232,7 +239,7 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
     return activated;  // It starts later.
   }
   const Watchdog::Watched watched(tenure_->world().watchdog, machine_.facts());
-  activated = machine_.activate(now, events);
+  activated = machine_.activate_from(now, events);
   const auto taken = static_cast<std::size_t>(activated.record.events_size());
   std::size_t mails_taken = mails.size();
   while (mails_taken > 0 && (mails_taken > 1 ? ends[mails_taken - 2] : 0) >= taken) {
@@ -245,8 +252,10 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
       left.push_back(std::move(events[i]));
     }
   }
-  late.assign(std::make_move_iterator(mails.begin() + static_cast<std::ptrdiff_t>(mails_taken)),
-              std::make_move_iterator(mails.end()));
+  for (std::size_t i = mails_taken; i < mails.size(); ++i) {
+    mails[i].event = std::move(events[i > 0 ? ends[i - 1] : 0]);
+    late.push_back(std::move(mails[i]));
+  }
   mails.resize(mails_taken);
   return activated;
 }
@@ -292,6 +301,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
 void LiveRun::after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
                            Version version, StoreTime now) {
   const bool has_activated = activated.record.format() != 0;
+  const bool was_new = head_version_ == 0;
   if (writing.has_head) {
     head_version_ = version;
     waits_in_store_ = head_.waits();
@@ -308,8 +318,11 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
     begun.push_back(step.operation);
   }
   if (has_activated) {
-    const record::Activation row = std::move(activated.record);
+    record::Activation row = std::move(activated.record);
     remember(activated, row, now);
+    if (was_new) {
+      *head_.mutable_first() = std::move(row);
+    }
   }
   if (activated.end) {
     finish(version);

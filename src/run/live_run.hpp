@@ -97,6 +97,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   LiveRun& operator=(const LiveRun&) = delete;
 
   [[nodiscard]] const std::string& uid() const noexcept { return uid_; }
+  [[nodiscard]] RunPlace place() const;
 
   // Before others know it.
 
@@ -186,9 +187,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
-  void write_row(Writing& writing, const Activated& activated);
+  void write_row(Writing& writing, Activated& activated);
   void write_own_timers(Writing& writing, bool starts_later) const;
-  void write_end(Writing& writing, const Activated& activated, StoreTime now);
+  void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
   void close(Writing& writing, StoreTime now);
   void write_child(Writing& writing, record::RunOperation& operation, const BegunChild& child,
@@ -202,7 +203,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void remember(Activated& activated, const record::Activation& row, StoreTime now);
   [[nodiscard]] std::vector<std::shared_ptr<StepRun>> open() const;
   [[nodiscard]] std::shared_ptr<StepRun> step_at(std::uint64_t operation) const;
-  [[nodiscard]] RunPlace place() const;
 
   const std::shared_ptr<Tenure> tenure_;
   const std::string uid_;

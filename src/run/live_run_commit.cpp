@@ -41,6 +41,29 @@ void write_cell(Batch& batch, const std::string& key, SeenCell& cell,
   }
 }
 
+/// Has the row of an activation in the head for as long as it lives, without a copy.
+class RowInHead {
+ public:
+  enum class As : std::uint8_t { kFirst, kLast };
+  RowInHead(record::RunHead& head, record::Activation& row, As as) noexcept : head_(head), as_(as) {
+    if (as_ == As::kFirst) {
+      head_.unsafe_arena_set_allocated_first(&row);
+    } else {
+      head_.unsafe_arena_set_allocated_last(&row);
+    }
+  }
+  RowInHead(const RowInHead&) = delete;
+  RowInHead& operator=(const RowInHead&) = delete;
+  ~RowInHead() {
+    static_cast<void>(as_ == As::kFirst ? head_.unsafe_arena_release_first()
+                                        : head_.unsafe_arena_release_last());
+  }
+
+ private:
+  record::RunHead& head_;
+  const As as_;
+};
+
 bool contains(const std::vector<std::uint64_t>& operations, std::uint64_t operation) {
   return std::find(operations.begin(), operations.end(), operation) != operations.end();
 }
@@ -150,16 +173,17 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
 /// A new run has its first row in its head, so that it costs one row. The head says whether
 /// whoever takes over has something to do for the run; that a run waits is written later, when it
 /// leaves the memory.
-void LiveRun::write_row(Writing& writing, const Activated& activated) {
+void LiveRun::write_row(Writing& writing, Activated& activated) {
   const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
   const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
   if (is_new || (has_work && waits_in_store_)) {
     head_.set_waits(!has_work);
+    std::optional<RowInHead> row;
     if (!is_new) {
       writing.batch.require_version(key, head_version_);
     } else if (activated.record.format() != 0) {
-      *head_.mutable_first() = activated.record;
+      row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
     writing.batch.put(key, head_.SerializeAsString());
     writing.has_head = true;
@@ -187,7 +211,7 @@ void LiveRun::write_own_timers(Writing& writing, bool starts_later) const {
   }
 }
 
-void LiveRun::write_end(Writing& writing, const Activated& activated, StoreTime now) {
+void LiveRun::write_end(Writing& writing, Activated& activated, StoreTime now) {
   const RunEnd& end = *activated.end;
   if (end.continue_with) {
     head_.set_state(record::RunHead::CONTINUED);
@@ -200,7 +224,8 @@ void LiveRun::write_end(Writing& writing, const Activated& activated, StoreTime 
     head_.set_state(record::RunHead::COMPLETED);
     head_.set_result(payload_text(end.value));
   }
-  *(head_version_ == 0 ? head_.mutable_first() : head_.mutable_last()) = activated.record;
+  const RowInHead row(head_, activated.record,
+                      head_version_ == 0 ? RowInHead::As::kFirst : RowInHead::As::kLast);
   head_.set_rows(next_row_ + 1);
   close(writing, now);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,22 +28,30 @@ class RecentRequests {
   }
   /// The last ones, the oldest first.
   [[nodiscard]] std::vector<std::string> last(std::size_t count) const {
-    const std::size_t skipped = order_.size() - std::min(count, order_.size());
-    return {order_.begin() + static_cast<std::ptrdiff_t>(skipped), order_.end()};
+    count = std::min(count, order_.size());
+    std::vector<std::string> requests;
+    requests.reserve(count);
+    for (std::size_t i = order_.size() - count; i < order_.size(); ++i) {
+      requests.push_back(order_[(oldest_ + i) % order_.size()]);
+    }
+    return requests;
   }
   void add(const std::string& request, Answer answer) {
-    if (answers_.emplace(request, std::move(answer)).second) {
+    if (!answers_.emplace(request, std::move(answer)).second) {
+      return;
+    }
+    if (order_.size() < kRequestsKeptMax) {
       order_.push_back(request);
+      return;
     }
-    if (order_.size() > kRequestsKeptMax) {
-      answers_.erase(order_.front());
-      order_.pop_front();
-    }
+    answers_.erase(std::exchange(order_[oldest_], request));
+    oldest_ = (oldest_ + 1) % order_.size();
   }
 
  private:
   std::unordered_map<std::string, Answer> answers_;
-  std::deque<std::string> order_;
+  std::vector<std::string> order_;  // A ring, when it is full.
+  std::size_t oldest_ = 0;
 };
 
 }  // namespace holdfast::detail

@@ -49,7 +49,12 @@ PartitionKeys::PartitionKeys(std::string_view queue, std::uint32_t partition)
   inbox_ = "inbox/" + place_ + "/";
 }
 
-std::string PartitionKeys::run(std::string_view uid) const { return runs_ + std::string(uid); }
+std::string PartitionKeys::run(std::string_view uid) const {
+  std::string key;
+  key.reserve(runs_.size() + uid.size());
+  key.append(runs_).append(uid);
+  return key;
+}
 
 std::string PartitionKeys::journal(std::string_view uid) const {
   return std::string(kJournalPrefix).append(place_).append("/").append(uid).append("/");

@@ -151,7 +151,7 @@ RunMachine::~RunMachine() = default;
 
 // --- Activations ---------------------------------------------------------------------------------
 
-Activated RunMachine::activate(StoreTime now, std::vector<record::RunEvent> events) {
+Activated RunMachine::activate_from(StoreTime now, std::span<record::RunEvent> events) {
   HOLDFAST_CHECK(!ended_, "a run was activated after its end");
   for (const Event& event : events) {
     check_is_known(event);
@@ -373,8 +373,7 @@ void RunMachine::take_update(const Event& event) {
 /// was true.
 bool RunMachine::settle_conditions() {
   bool any = false;
-  for (std::size_t i = 0; i < conditions_.size() && !ended_; ++i) {
-    Condition& condition = conditions_[i];
+  for (Condition& condition : conditions_) {
     Operation& operation = condition.operation;
     const bool is_waited_for =
         operation.use_count() > 1 && !operation->is_settled() && !operation->is_cancelled();
@@ -399,6 +398,9 @@ bool RunMachine::settle_conditions() {
       condition.predicate = nullptr;
       any = true;
       activator_.drain();
+      if (ended_) {
+        break;  // With its end, they have gone.
+      }
     }
   }
   std::erase_if(conditions_, [](const Condition& one) { return one.operation == nullptr; });

@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,8 +115,11 @@ class RunMachine {
   ~RunMachine();
 
   /// The first time with `STARTED`. Not after the end. What is held comes before `events`. The
-  /// record has those that the run took: not what is behind its end.
-  [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events);
+  /// record has those that the run took: not what is behind its end, which stays in `events`.
+  [[nodiscard]] Activated activate_from(StoreTime now, std::span<record::RunEvent> events);
+  [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events) {
+    return activate_from(now, events);
+  }
   /// Goes over a row of the journal again, and holds what it holds. Throws `NondeterminismError`,
   /// after which this is of no use. The steps and timers are those that had not ended when the row
   /// was written. The record is left empty: it is `row`.
@@ -229,7 +233,7 @@ class RunMachine {
     Operation operation;
     std::function<bool()> predicate;
   };
-  std::deque<Condition> conditions_;
+  std::list<Condition> conditions_;
   std::vector<Event> held_;
   std::optional<boost::json::value> continue_with_;
   std::exception_ptr handler_error_;

@@ -17,17 +17,16 @@ constexpr std::size_t kCountDigits = 8;
 constexpr std::size_t kRandomDigits = 12;
 constexpr std::size_t kUidDigits = kStartDigits + kCountDigits + kRandomDigits;
 
-bool is_hexadecimal(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 /// A uid and those of its descent: digits, then numbers behind dots.
 bool is_uid(std::string_view text) {
-  return text.size() >= kUidDigits && is_hexadecimal(text.substr(0, kUidDigits)) &&
-         (text.size() == kUidDigits ||
-          (text[kUidDigits] == '.' &&
-           text.substr(kUidDigits).find_first_not_of("0123456789abcdef.") ==
-               std::string_view::npos));
+  if (text.size() < kUidDigits || (text.size() > kUidDigits && text[kUidDigits] != '.')) {
+    return false;
+  }
+  const auto* const descent = text.begin() + kUidDigits;
+  return std::all_of(text.begin(), descent, is_digit) &&
+         std::all_of(descent, text.end(), [](char c) { return c == '.' || is_digit(c); });
 }
 
 }  // namespace
@@ -47,12 +46,18 @@ RunPlace place_of(const record::RunPlace& record) {
 std::string new_uid(StoreTime now, std::uint32_t count, std::uint64_t random) {
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-  return sortable(static_cast<std::uint64_t>(time), kStartDigits) + sortable(count, kCountDigits) +
-         sortable(random, kRandomDigits);
+  std::string uid;
+  uid.reserve(kUidDigits);
+  uid.append(sortable(static_cast<std::uint64_t>(time), kStartDigits));
+  uid.append(sortable(count, kCountDigits));
+  uid.append(sortable(random, kRandomDigits));
+  return uid;
 }
 
 std::string id_of_place(const RunPlace& place) {
-  std::string id = place.uid;
+  std::string id;
+  id.reserve(place.uid.size() + place.queue.size() + 4);
+  id.append(place.uid);
   id.append("-").append(std::to_string(place.partition));
   if (place.queue != kDefaultQueue) {
     id.append("-").append(place.queue);
