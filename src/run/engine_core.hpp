@@ -74,14 +74,14 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     bool done = false;
   };
   [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
-  [[nodiscard]] Task<Started> try_start(record::RunHead head, const StartTerms& terms);
+  [[nodiscard]] Task<Started> try_start(record::RunHead&& head, const StartTerms& terms);
   [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
                                                                  const StartTerms& terms,
                                                                  record::RunHead head);
-  [[nodiscard]] Task<std::optional<CommitOutcome>> start_anywhere(RunPlace place,
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start_anywhere(const RunPlace& place,
                                                                   std::shared_ptr<Tenure> here,
-                                                                  record::RunHead head,
-                                                                  Batch extra);
+                                                                  record::RunHead&& head,
+                                                                  Batch&& extra);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,

@@ -105,21 +105,21 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   if (type.empty()) {
     throw InvalidArgument("the type of a workflow is empty");
   }
-  record::RunHead head;
-  head.set_format(kRunFormat);
-  head.set_type(std::move(type));
-  head.set_id(terms.id);
-  head.set_input(payload_text(input, "input"));
-  head.set_start_key(terms.start_key);
-  head.set_timeout_ns(terms.timeout.count());
-  for (const auto& [name, value] : terms.attributes) {
-    (*head.mutable_attributes())[name] = value;
-  }
-  if (signal) {
-    *head.add_signals() = *std::move(signal);
-  }
   for (;;) {
-    Started started = co_await try_start(head, terms);
+    record::RunHead head;
+    head.set_format(kRunFormat);
+    head.set_type(type);
+    head.set_id(terms.id);
+    head.set_input(payload_text(input, "input"));
+    head.set_start_key(terms.start_key);
+    head.set_timeout_ns(terms.timeout.count());
+    for (const auto& [name, value] : terms.attributes) {
+      (*head.mutable_attributes())[name] = value;
+    }
+    if (signal) {
+      *head.add_signals() = *signal;
+    }
+    Started started = co_await try_start(std::move(head), terms);
     if (started.done) {
       co_return std::move(started.id);
     }
@@ -127,7 +127,7 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
 }
 
 /// Not done: something has changed under it.
-Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, const StartTerms& terms) {
+Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const StartTerms& terms) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   head.set_started_at_ns(ns_of(now));
@@ -193,12 +193,13 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead head, const Star
 }
 
 /// Here, with its first activation; or for whoever drives the partition.
-Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(RunPlace place,
+Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(const RunPlace& place,
                                                               std::shared_ptr<Tenure> here,
-                                                              record::RunHead head, Batch extra) {
+                                                              record::RunHead&& head,
+                                                              Batch&& extra) {
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
-    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra));
+    outcome = co_await here->start(place.uid, std::move(head), std::move(extra));
     co_return outcome;
   }
   const PartitionKeys there(place.queue, place.partition);

@@ -234,12 +234,11 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
     }
     ends.push_back(events.size());
   }
-  Activated activated;
   if (events.empty() && !machine_.has_held()) {
-    return activated;  // It starts later.
+    return {};  // It starts later.
   }
   const Watchdog::Watched watched(tenure_->world().watchdog, machine_.facts());
-  activated = machine_.activate_from(now, events);
+  Activated activated = machine_.activate_from(now, events);
   const auto taken = static_cast<std::size_t>(activated.record.events_size());
   std::size_t mails_taken = mails.size();
   while (mails_taken > 0 && (mails_taken > 1 ? ends[mails_taken - 2] : 0) >= taken) {
@@ -290,15 +289,14 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       if (!state.events.empty()) {
         machine_.hold(std::move(state.events));
       }
-      after_commit(std::move(writing), std::move(activated), mails, outcome->committed()->version,
-                   now);
+      after_commit(writing, activated, mails, outcome->committed()->version, now);
       give_back(std::move(late));
     }
     co_return std::move(applied.outcome);
   }
 }
 
-void LiveRun::after_commit(Writing writing, Activated activated, const std::vector<Mail>& mails,
+void LiveRun::after_commit(Writing& writing, Activated& activated, const std::vector<Mail>& mails,
                            Version version, StoreTime now) {
   const bool has_activated = activated.record.format() != 0;
   const bool was_new = head_version_ == 0;
@@ -318,10 +316,9 @@ void LiveRun::after_commit(Writing writing, Activated activated, const std::vect
     begun.push_back(step.operation);
   }
   if (has_activated) {
-    record::Activation row = std::move(activated.record);
-    remember(activated, row, now);
+    remember(activated, activated.record, now);
     if (was_new) {
-      *head_.mutable_first() = std::move(row);
+      *head_.mutable_first() = std::move(activated.record);
     }
   }
   if (activated.end) {
@@ -403,7 +400,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reaso
   if (outcome && outcome->committed() != nullptr) {
     Activated nothing;
     nothing.end.emplace();
-    after_commit(std::move(writing), std::move(nothing), mails, outcome->committed()->version, now);
+    after_commit(writing, nothing, mails, outcome->committed()->version, now);
   } else if (outcome) {
     tenure_->end("run '" + uid_ + "' was changed by somebody else");
   }

@@ -206,7 +206,6 @@ void RunMachine::begin_activation(StoreTime now) {
   now_ = now;
   row_ = activations_++;
   first_of_activation_ = next_operation_;
-  current_ = {};
 }
 
 Activated RunMachine::end_activation() {
@@ -215,7 +214,9 @@ Activated RunMachine::end_activation() {
     current_.end->requests_done = signals_.requests_done();
     current_.end->signals_left = signals_.take_kept();
   }
-  return std::exchange(current_, {});
+  Activated done = std::move(current_);
+  current_.end.reset();  // All else in it is empty now.
+  return done;
 }
 
 void RunMachine::deliver_held() {

@@ -7,6 +7,7 @@
 #include <holdfast/error.hpp>
 
 #include "busy_pause.hpp"
+#include "coro/frame_allocator.hpp"
 #include "gate/session_rules.hpp"
 #include "run_rows.hpp"
 
@@ -15,6 +16,14 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::size_t kRowsRead = 1'000;
+
+/// There may be a new one every few microseconds.
+std::shared_ptr<LiveRun> make_live_run(std::shared_ptr<Tenure> tenure, const std::string& uid,
+                                       record::RunHead head, Version version,
+                                       const WorkflowCode& code) {
+  return std::allocate_shared<LiveRun>(FrameAllocator<LiveRun>(), std::move(tenure), uid,
+                                       std::move(head), version, code);
+}
 
 /// Empty: it fits.
 std::string replay_or_say_why(LiveRun& run, const record::Activation& row) {
@@ -189,11 +198,11 @@ Task<void> Tenure::hand_over() {
 
 // --- Runs in memory ------------------------------------------------------------------------------
 
-Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHead head,
-                                                 Batch extra) {
+Task<std::optional<CommitOutcome>> Tenure::start(const std::string& uid, record::RunHead&& head,
+                                                 Batch&& extra) {
   const WorkflowCode* const code = world_->code_of(head.type());
   HOLDFAST_CHECK(code != nullptr, "a run was started here whose code is not known");
-  auto run = std::make_shared<LiveRun>(shared_from_this(), uid, std::move(head), 0, *code);
+  auto run = make_live_run(shared_from_this(), uid, std::move(head), 0, *code);
   {
     const std::lock_guard lock(mutex_);
     runs_.emplace(uid, run);
@@ -260,7 +269,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
                            head.type() + "': Engine::add it");
     co_return Found{Whereabouts::kParked, nullptr};
   }
-  auto run = std::make_shared<LiveRun>(shared_from_this(), uid, head, row->version, *code);
+  auto run = make_live_run(shared_from_this(), uid, head, row->version, *code);
   std::string failure;
   if (head.has_first()) {
     failure = replay_or_say_why(*run, head.first());

@@ -65,8 +65,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
 
   /// A new run, whose first activation goes into the commit that makes it. `extra` is added to that
   /// commit. The outcome is applied, not durable yet; nothing: the partition is not ours.
-  [[nodiscard]] Task<std::optional<CommitOutcome>> start(std::string uid, record::RunHead head,
-                                                         Batch extra);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start(const std::string& uid,
+                                                         record::RunHead&& head, Batch&& extra);
 
   enum class Whereabouts : std::uint8_t { kLive, kGone, kParked };
   struct Found {

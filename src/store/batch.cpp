@@ -41,6 +41,9 @@ Batch& Batch::erase(std::string_view key) {
 }
 
 Batch& Batch::append(Batch other) {
+  if (conditions_.empty() && writes_.empty()) {
+    return *this = std::move(other);
+  }
   conditions_.insert(conditions_.end(), std::make_move_iterator(other.conditions_.begin()),
                      std::make_move_iterator(other.conditions_.end()));
   writes_.insert(writes_.end(), std::make_move_iterator(other.writes_.begin()),
