@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStep = 64;
 constexpr std::size_t kKeptSizeMax = 8'192;
 /// Of each size, by each thread.
-constexpr std::size_t kKeptBytesMax = 131'072;
+constexpr std::size_t kKeptBytesMax = 524'288;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kKeepsFrames = false;  // They shall see every use of a frame that is gone.

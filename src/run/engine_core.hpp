@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <holdfast/engine.hpp>
+#include <holdfast/semaphore.hpp>
 
 #include "ownership.hpp"
 #include "run_directory.hpp"
@@ -109,6 +110,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const std::shared_ptr<std::map<std::string, std::shared_ptr<const WorkflowCode>>> codes_ =
       std::make_shared<std::map<std::string, std::shared_ptr<const WorkflowCode>>>();
   const std::shared_ptr<Ownership> ownership_;
+  /// Runs that are being written for the first time. More at once fill no commit better, and what
+  /// each has in memory is in no cache of the processor any more when its turn comes.
+  Semaphore starts_{256};
   BackgroundTasks loops_;
   std::atomic<bool> stopping_ = false;
   std::optional<StoreTime> look_again_;

@@ -183,6 +183,7 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const St
     extra.put(start_key_key(terms.start_key), name_row(place));
   }
   Started started{id_of(head, place), false};
+  const Hold start = co_await starts_.acquire();
   const std::optional<CommitOutcome> outcome =
       co_await start_anywhere(place, std::move(here), std::move(head), std::move(extra));
   if (outcome && outcome->committed() != nullptr) {
