@@ -118,6 +118,16 @@ Task<std::string> asks(Context& ctx) {
 }
 const auto kAsks = workflow("asks", asks);
 
+Task<int> takes_three_seconds(Context& ctx) {
+  auto slow = ctx.run("slow", [](StepContext&) -> Task<int> {
+    co_await this_task::sleep_for(3s);
+    co_return 3;
+  });
+  const int seconds = co_await slow;
+  co_return seconds;
+}
+const auto kTakesThreeSeconds = workflow("takes_three_seconds", takes_three_seconds);
+
 /// A step that uses a variable of its workflow, and is not wanted any more while it runs.
 Task<std::string> waits_for_stop(Context& ctx) {
   std::string used = "there";
@@ -153,6 +163,7 @@ class EngineTest : public testing_runs::EngineWorld {
     engine.add(kCounts);
     engine.add(kChain);
     engine.add(kAsks);
+    engine.add(kTakesThreeSeconds);
     engine.add(kWaitsForStop);
   }
   RunInfo describe(Process& in, const std::string& id) {
@@ -215,6 +226,18 @@ TEST_F(EngineTest, AStopHandsOverAtOnce) {
   advance(24h);
   run(two, two.engine->signal(id, "shipped", std::string("x")));
   EXPECT_EQ(run(two, two.engine->handle(kFulfil, id).result()), "order-1/1 x");
+}
+
+TEST_F(EngineTest, AStopWaitsForWhatIsInHandAndNoLonger) {
+  Process& one = process();
+  Process& two = process();
+  advance(1min);
+  const auto started = run(one, one.engine->start(kTakesThreeSeconds));
+  const Spawned<void> stopping = begin(one, one.engine->stop(1h));
+  EXPECT_FALSE(stopping.ended());
+  advance(3s);
+  EXPECT_TRUE(stopping.ended()) << "though there is much time left";
+  EXPECT_EQ(run(two, two.engine->handle(kTakesThreeSeconds, started.id()).result()), 3);
 }
 
 TEST_F(EngineTest, WhatAWorkflowThrowsIsItsEnd) {

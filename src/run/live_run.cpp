@@ -212,6 +212,8 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
     }
     if (has_mail) {
       tenure_->world().tasks.run(drive(shared_from_this()));
+    } else {
+      tenure_->world().rests.ring();
     }
   }
   co_return outcome;

@@ -41,7 +41,7 @@ struct RunWorld {
   Bell agenda;
   /// Rung when a partition was lost.
   Bell losses;
-  /// Rung when a run has come into memory, or has nothing to do at present.
+  /// Rung when a run has come into memory or left it, or has nothing to do at present.
   Bell rests;
   Watchdog watchdog;
 

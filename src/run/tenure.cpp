@@ -349,11 +349,14 @@ Task<Tenure::Whereabouts> Tenure::deliver(std::string uid, Mail mail) {
 }
 
 void Tenure::forget(const LiveRun& run) {
-  const std::lock_guard lock(mutex_);
-  const auto found = runs_.find(run.uid());
-  if (found != runs_.end() && found->second.get() == &run) {
-    runs_.erase(found);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = runs_.find(run.uid());
+    if (found != runs_.end() && found->second.get() == &run) {
+      runs_.erase(found);
+    }
   }
+  world_->rests.ring();
 }
 
 void Tenure::evict(TimePoint idle_since) {
