@@ -122,10 +122,12 @@ class Store {
   /// thrown is thrown here. `TransactionRefused`: the SQL did what it must not.
   ///
   /// ```
-  /// const CommitOutcome outcome = co_await store->transact([](Transaction& transaction) {
-  ///   sqlite3_exec(sqlite_connection(transaction), "UPDATE ...", nullptr, nullptr, nullptr);
+  /// const TransactionWork move = [](Transaction& transaction) {
+  ///   sqlite3* db = sqlite_connection(transaction);
+  ///   ...
   ///   return Batch().put("moved", "1");
-  /// });
+  /// };
+  /// const CommitOutcome outcome = co_await store->transact(move);
   /// ```
   ///
   /// `work` is called in the thread that makes all commits of this store, and other processes wait
