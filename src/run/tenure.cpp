@@ -185,6 +185,7 @@ void Tenure::end(const std::string& reason) {
   world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
                keys_.queue() + "' is given up: " + reason);
   world_->losses.ring();
+  world_->rests.ring();  // Nothing of it is in hand any more.
 }
 
 void Tenure::drop_runs() {

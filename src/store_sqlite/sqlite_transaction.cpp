@@ -175,7 +175,7 @@ class SqliteTransaction final : public Transaction {
     if (left.empty()) {
       return {};
     }
-    // A virtual table keeps statements of its own, which nobody can tell from others.
+    // A virtual table keeps statements and blobs of its own, which nobody can tell from others.
     const bool may_be_of_table =
         connection_
             .query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND "
@@ -183,10 +183,10 @@ class SqliteTransaction final : public Transaction {
             .has_value();
     std::string text;
     for (sqlite3_stmt* statement : left) {
-      if (may_be_of_table && sqlite3_stmt_busy(statement) == 0) {
+      const char* sql = sqlite3_sql(statement);
+      if (may_be_of_table && (sql == nullptr || sqlite3_stmt_busy(statement) == 0)) {
         continue;
       }
-      const char* sql = sqlite3_sql(statement);
       text = sql == nullptr ? "(one without a text, as of a blob)" : sql;
       if (may_be_of_table) {
         sqlite3_reset(statement);
