@@ -72,7 +72,7 @@ struct Mail {
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
     kQuery,
-    kStepRow,  ///< What is known of a step that has not ended has changed.
+    kStepRow,   ///< What is known of a step that has not ended has changed.
     kTransact,  ///< A step that is a transaction is to be done: operation and attempt of the event.
     kEvict,
   };

@@ -79,8 +79,8 @@ Task<void> LiveRun::transact(std::shared_ptr<StepRun> step, std::uint32_t attemp
       continue;
     }
     if (done.error) {
-      const bool is_refused = failure_of(done.error).code() ==
-                              static_cast<int>(ErrorCode::kTransactionRefused);
+      const bool is_refused =
+          failure_of(done.error).code() == static_cast<int>(ErrorCode::kTransactionRefused);
       step->fail_transaction(shared_from_this(), attempt, done.error,
                              done.is_of_work && !is_refused);
     } else if (done.outcome && done.outcome->fenced() != nullptr) {
@@ -92,8 +92,8 @@ Task<void> LiveRun::transact(std::shared_ptr<StepRun> step, std::uint32_t attemp
     } else if (done.outcome) {
       Activated activated = machine_.replay(row);
       activated.record = std::move(row);
-      after_commit(std::move(writing), std::move(activated), {},
-                   done.outcome->committed()->version, now);
+      after_commit(std::move(writing), std::move(activated), {}, done.outcome->committed()->version,
+                   now);
     }
     co_return;
   }

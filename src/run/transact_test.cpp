@@ -157,7 +157,8 @@ class PausingStore final : public Store {
     return store_.scan(range.prefix, {.after = range.after, .limit = range.limit, .read = read});
   }
   Task<CommitOutcome> do_commit(Batch batch, Wait wait) override {
-    return wait == Wait::kForDisk ? store_.commit(std::move(batch)) : store_.apply(std::move(batch));
+    return wait == Wait::kForDisk ? store_.commit(std::move(batch))
+                                  : store_.apply(std::move(batch));
   }
   Task<CommitOutcome> do_transact(TransactionWork work) override {
     if (const auto pause = std::exchange(before_transaction, nullptr)) {
@@ -459,11 +460,10 @@ TEST_F(TransactTest, AProcessThatWasDeposedChangesNothing) {
     // As if this process had been stopped here until its session was over.
     std::thread([&] {
       ThreadPool pool(1);
-      static_cast<void>(sync_wait(
-          pool, other_store->commit(std::move(Batch().erase(old.session->key())))));
+      static_cast<void>(
+          sync_wait(pool, other_store->commit(std::move(Batch().erase(old.session->key())))));
       heir = std::make_unique<Worker>(*other_store);
-      result.set_value(
-          sync_wait(heir->pool, heir->engine->handle(kMoveOnce, "the-run").result()));
+      result.set_value(sync_wait(heir->pool, heir->engine->handle(kMoveOnce, "the-run").result()));
     }).join();
   };
   static_cast<void>(sync_wait(old.pool, old.engine->start(kMoveOnce, {.id = "the-run"})));

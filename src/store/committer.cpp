@@ -489,7 +489,8 @@ std::vector<Committer::Request*> Committer::take_queued() {
   std::vector<Request*> taken;
   std::size_t bytes = rows_.gathered().bytes();
   std::size_t keys = rows_.gathered().size();
-  while (!queue_.empty() && !next_is_alone() && bytes < limits_.group_bytes_max && keys < limits_.group_keys_max &&
+  while (!queue_.empty() && !next_is_alone() && bytes < limits_.group_bytes_max &&
+         keys < limits_.group_keys_max &&
          gathered_batches_ + taken.size() < limits_.group_batches_max) {
     Request& request = *queue_.first();
     queue_.remove(request);

@@ -98,7 +98,8 @@ class SqliteBackend final : public Backend {
 
   DatabaseFile file_;
   std::string url_;
-  Capabilities capabilities_{.durable = true, .atomic = true, .shared = true, .notifies = true, .sql = true};
+  Capabilities capabilities_{
+      .durable = true, .atomic = true, .shared = true, .notifies = true, .sql = true};
   SqliteOptions options_;
   const int checkpoint_pages_;
   std::unique_ptr<Clock> own_clock_;

@@ -23,9 +23,9 @@ namespace {
 
 /// They tell of the schema, and change nothing.
 constexpr std::array<std::string_view, 15> kHarmlessPragmas{
-    "collation_list",    "compile_options",  "data_version", "database_list", "foreign_key_check",
-    "foreign_key_list",  "function_list",    "index_info",   "index_list",    "index_xinfo",
-    "integrity_check",   "module_list",      "table_info",   "table_list",    "table_xinfo"};
+    "collation_list",   "compile_options", "data_version", "database_list", "foreign_key_check",
+    "foreign_key_list", "function_list",   "index_info",   "index_list",    "index_xinfo",
+    "integrity_check",  "module_list",     "table_info",   "table_list",    "table_xinfo"};
 
 bool is_harmless_pragma(std::string_view name, const char* argument) {
   if (name == "page_size" || name == "user_version" || name == "application_id") {
@@ -176,11 +176,11 @@ class SqliteTransaction final : public Transaction {
       return {};
     }
     // A virtual table keeps statements and blobs of its own, which nobody can tell from others.
-    const bool may_be_of_table =
-        connection_
-            .query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND "
-                   "sql LIKE 'CREATE VIRTUAL TABLE%' LIMIT 1")
-            .has_value();
+    const bool may_be_of_table = connection_
+                                     .query(
+                                         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND "
+                                         "sql LIKE 'CREATE VIRTUAL TABLE%' LIMIT 1")
+                                     .has_value();
     std::string text;
     for (sqlite3_stmt* statement : left) {
       const char* sql = sqlite3_sql(statement);

@@ -112,14 +112,14 @@ TEST_F(SqliteTransactionTest, WithoutABatchItIsACommitOfItsOwn) {
 
 TEST_F(SqliteTransactionTest, WhatItThrowsIsThrownOnAndAllIsTakenBack) {
   EXPECT_THROW(static_cast<void>(transact([](Transaction& transaction) -> Batch {
-    run_sql(sqlite_connection(transaction), kMove);
-    throw std::out_of_range("no");
-  })),
+                 run_sql(sqlite_connection(transaction), kMove);
+                 throw std::out_of_range("no");
+               })),
                std::out_of_range);
   EXPECT_THROW(static_cast<void>(transact([](Transaction& transaction) -> Batch {
-    run_sql(sqlite_connection(transaction), kMove);
-    throw StoreFailed("as if the disk had said so");
-  })),
+                 run_sql(sqlite_connection(transaction), kMove);
+                 throw StoreFailed("as if the disk had said so");
+               })),
                StoreFailed);
   EXPECT_EQ(amount("b"), 0);
   EXPECT_NE(put("usable", "still"), 0U);
@@ -153,9 +153,9 @@ TEST_F(SqliteTransactionTest, AConditionThatDoesNotHoldTakesAllBack) {
 
 TEST_F(SqliteTransactionTest, ABatchOverALimitIsRefusedWithItsSql) {
   EXPECT_THROW(static_cast<void>(transact([](Transaction& transaction) {
-    run_sql(sqlite_connection(transaction), kMove);
-    return std::move(Batch().put("", "empty key"));
-  })),
+                 run_sql(sqlite_connection(transaction), kMove);
+                 return std::move(Batch().put("", "empty key"));
+               })),
                InvalidArgument);
   EXPECT_EQ(amount("b"), 0);
 }
@@ -231,9 +231,9 @@ TEST_F(SqliteTransactionTest, AStatementThatWasLeftOpenIsEndedAndNamed) {
   const std::string text = refusal_of(leave_open);
   EXPECT_NE(text.find("SELECT name FROM account"), std::string::npos) << text;
   EXPECT_THROW(static_cast<void>(transact([&](Transaction& transaction) -> Batch {
-    static_cast<void>(leave_open(transaction));
-    throw std::out_of_range("this is what is told then");
-  })),
+                 static_cast<void>(leave_open(transaction));
+                 throw std::out_of_range("this is what is told then");
+               })),
                std::out_of_range);
   sql("DROP TABLE account");  // Nothing reads it any more.
 }
@@ -346,8 +346,8 @@ Task<std::vector<Version>> look(Store& store, int number) {
     std::int64_t mark_seen = 0;
     const TransactionWork work = [&](Transaction& transaction) {
       sqlite3* const db = sqlite_connection(transaction);
-      mark_seen = ask_sql(db, "SELECT version FROM entries WHERE key = CAST('" + key +
-                                  "' AS BLOB)");
+      mark_seen =
+          ask_sql(db, "SELECT version FROM entries WHERE key = CAST('" + key + "' AS BLOB)");
       if (i % 5 == 4) {
         run_sql(db, "INSERT INTO seen VALUES(-1, 0)");
         throw std::out_of_range("taken back");

@@ -47,8 +47,7 @@ Task<std::int64_t> pay(Engine& engine, std::string name) {
   const Job job{.name = name, .rounds = kRounds};
   const StartOptions once{.idempotency_key = name};
   const bool is_transfer = name == "transfer";
-  const auto started =
-      co_await engine.start(is_transfer ? kTransferJob : kRoundsJob, job, once);
+  const auto started = co_await engine.start(is_transfer ? kTransferJob : kRoundsJob, job, once);
   const std::int64_t result = co_await started.result();
   co_return result;
 }

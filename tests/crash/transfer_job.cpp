@@ -37,9 +37,8 @@ Task<std::int64_t> transfer(Context& ctx, Job job) {
   co_await open;
   std::int64_t moved = 0;
   for (std::int64_t round = 1; round <= job.rounds; ++round) {
-    auto move = ctx.transact("move", [round](Transaction& transaction) {
-      return move_money(transaction, round);
-    });
+    auto move = ctx.transact(
+        "move", [round](Transaction& transaction) { return move_money(transaction, round); });
     moved = co_await move;
   }
   co_return moved;
