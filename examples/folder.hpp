@@ -25,6 +25,7 @@ class Folder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] std::string url(std::string_view store) const {
     return "sqlite:" + path_ + "/" + std::string(store);
   }

@@ -22,6 +22,7 @@ struct Capabilities {
   bool atomic = false;    ///< A batch is applied as a whole or not at all, whatever crashes.
   bool shared = false;    ///< Several processes may have it open.
   bool notifies = false;  ///< A watch wakes without polling, also for changes of other processes.
+  bool sql = false;       ///< SQL of the caller can be part of a commit: `Store::transact`.
   StoreLimits limits{};
 };
 

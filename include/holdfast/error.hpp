@@ -27,6 +27,7 @@ enum class ErrorCode : int {
   kRunExists = 115,
   kNoSuchHandler = 116,
   kUpdateRefused = 117,
+  kTransactionRefused = 118,
 
   kTimedOut = 200,
   kQueueFull = 201,
@@ -45,6 +46,7 @@ enum class ErrorCode : int {
   kStepFailed = 405,
   kRunFailed = 406,
   kPermanentFailure = 407,
+  kStaleFence = 408,
 
   kOutcomeUnknown = 500,
   kMutationTimeout = 501,

@@ -77,6 +77,8 @@ class [[nodiscard]] DurableHold {
   /// counts only if it was made while the lock was held: put the guard on a batch that depends on
   /// it, be it one without writes.
   Batch& guard(Batch& batch) const;
+  /// The same for a transaction: `Store::transact`.
+  Transaction& guard(Transaction& transaction) const;
 
  private:
   friend class detail::GateRoom;

@@ -30,6 +30,12 @@ class UpdateRefused final : public detail::ErrorOf<ErrorCode::kUpdateRefused> {
   using ErrorOf::ErrorOf;
 };
 
+/// A transaction of a run was guarded by a fence that is not the current one any more: the lock has
+/// passed to another. Nothing of the transaction happened.
+class StaleFence final : public detail::ErrorOf<ErrorCode::kStaleFence> {
+  using ErrorOf::ErrorOf;
+};
+
 /// A run has failed, was cancelled, terminated or timed out, and its result was asked for, or
 /// waited for by its parent.
 class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {

@@ -77,6 +77,7 @@ namespace detail {
 
 /// Throw `InvalidArgument`, naming the field and its value.
 void check_options(std::string_view step, const StepOptions& options);
+void check_transaction_options(std::string_view transaction, const StepOptions& options);
 void check_options(std::string_view child, const ChildOptions& options);
 [[nodiscard]] std::size_t checked_at_most(const FanOut& options);
 

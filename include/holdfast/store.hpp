@@ -15,6 +15,7 @@
 #include <holdfast/commit_outcome.hpp>
 #include <holdfast/store_error.hpp>
 #include <holdfast/task.hpp>
+#include <holdfast/transaction.hpp>
 #include <holdfast/watch.hpp>
 
 namespace holdfast {
@@ -115,6 +116,26 @@ class Store {
   /// or was lost with an error of its own, as on a full disk: ask for each that matters.
   [[nodiscard]] Task<void> until_durable(Version version);
 
+  /// Calls `work` in a transaction of the store's own database, so that its SQL and the batch that
+  /// it returns happen together, or neither does; returns when the outcome is durable. If a
+  /// condition of the batch does not hold, or `work` throws, all of it is taken back, and what was
+  /// thrown is thrown here. `TransactionRefused`: the SQL did what it must not.
+  ///
+  /// ```
+  /// const TransactionWork move = [](Transaction& transaction) {
+  ///   sqlite3* db = sqlite_connection(transaction);
+  ///   ...
+  ///   return Batch().put("moved", "1");
+  /// };
+  /// const CommitOutcome outcome = co_await store->transact(move);
+  /// ```
+  ///
+  /// `work` is called in the thread that makes all commits of this store, and other processes wait
+  /// for it as well: let it be short, far below the ttl of sessions, and wait in it for nothing
+  /// that commits to this store, as that would be for ever. What it reads is what was decided
+  /// before it. Throws `Unsupported` if the store is not `sql`.
+  [[nodiscard]] Task<CommitOutcome> transact(TransactionWork work);
+
   /// See `Watch`. It may outlive the store.
   [[nodiscard]] Watch watch(std::string_view prefix);
 
@@ -143,6 +164,8 @@ class Store {
   virtual Task<std::optional<Entry>> do_get(std::string key, Read read) = 0;
   virtual Task<Page> do_scan(Range range, Read read) = 0;
   virtual Task<CommitOutcome> do_commit(Batch batch, Wait wait) = 0;
+  /// Of a store that is `sql`.
+  virtual Task<CommitOutcome> do_transact(TransactionWork work);
   virtual Task<void> do_until_durable(Version version) = 0;
   virtual std::shared_ptr<detail::WatchedPrefix> do_watch(std::string prefix) = 0;
 };

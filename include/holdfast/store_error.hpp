@@ -50,6 +50,12 @@ class StoreFailed final : public detail::ErrorOf<ErrorCode::kStoreFailed> {
   using ErrorOf::ErrorOf;
 };
 
+/// The SQL of a transaction did what it must not, or its transaction was over before its end. The
+/// message says what; nothing of the transaction happened.
+class TransactionRefused final : public detail::ErrorOf<ErrorCode::kTransactionRefused> {
+  using ErrorOf::ErrorOf;
+};
+
 /// The disk or the connection failed in the middle: it may or may not have happened. Open the store
 /// again, and read.
 class OutcomeUnknown final : public detail::ErrorOf<ErrorCode::kOutcomeUnknown> {

@@ -16,6 +16,7 @@
 #include <holdfast/detail/run_handler.hpp>
 #include <holdfast/detail/run_operation.hpp>
 #include <holdfast/detail/run_together.hpp>
+#include <holdfast/detail/transaction_code.hpp>
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/detail/workflow_promise.hpp>
 #include <holdfast/durable.hpp>
@@ -94,6 +95,33 @@ class Context {
   [[nodiscard]] auto run(std::string_view name, Function function,
                          const StepOptions& options = {}) {
     using Code = detail::StepCodeOf<Function>;
+    using Step = Durable<typename Code::Value, std::is_trivially_destructible_v<Function>>;
+    return Step(begin_step(name, std::make_unique<Code>(std::move(function)), options),
+                std::string(name));
+  }
+
+  /// Runs SQL of yours and remembers its result in one transaction of the store's own database: it
+  /// happens once, whatever crashes. `function` takes a `Transaction&`, and returns a value. If it
+  /// throws, all of it is taken back, and it is tried again as a step is. It is `StepFailed` at
+  /// once if the SQL did what it must not (`TransactionRefused`), if a guard does not hold
+  /// (`StaleFence`), and if the store has no SQL (`Unsupported`).
+  ///
+  /// ```
+  /// auto take = ctx.transact("take stock", [item](Transaction& transaction) {
+  ///   sqlite3* db = sqlite_connection(transaction);  // <holdfast/sqlite_transaction.hpp>
+  ///   ...
+  ///   return left;
+  /// });
+  /// const int left = co_await take;
+  /// ```
+  ///
+  /// See `Store::transact` for where it is called: it holds up all other commits. One at a time of
+  /// a run, also in `all`. Whoever cancels the run, or a time-out, can keep it from beginning, and
+  /// from being committed when the function returns; nothing interrupts the function.
+  template <typename Function>
+  [[nodiscard]] auto transact(std::string_view name, Function function,
+                              const StepOptions& options = {}) {
+    using Code = detail::TransactionCodeOf<Function>;
     using Step = Durable<typename Code::Value, std::is_trivially_destructible_v<Function>>;
     return Step(begin_step(name, std::make_unique<Code>(std::move(function)), options),
                 std::string(name));

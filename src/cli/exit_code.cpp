@@ -44,7 +44,9 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kRunExists:
     case ErrorCode::kNoSuchHandler:
     case ErrorCode::kUpdateRefused:
+    case ErrorCode::kTransactionRefused:
     case ErrorCode::kPermanentFailure:
+    case ErrorCode::kStaleFence:
     case ErrorCode::kCancelled:
     case ErrorCode::kClosed:
       break;

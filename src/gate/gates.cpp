@@ -217,6 +217,9 @@ const std::string& DurableHold::name() const noexcept { return room_->name(); }
 bool DurableHold::valid() const { return room_ != nullptr && room_->session().valid(); }
 std::stop_token DurableHold::lost_token() const { return room_->session().lost_token(); }
 Batch& DurableHold::guard(Batch& batch) const { return batch.guard(key_, fence_); }
+Transaction& DurableHold::guard(Transaction& transaction) const {
+  return transaction.guard(key_, fence_);
+}
 
 Task<DurableHold> DurableMutex::acquire(const AcquireOptions& options) {
   return detail::go_in(room_, options, false);

@@ -38,6 +38,12 @@ void refuse_second_await(std::string_view what) {
                      "' is awaited twice: an operation is awaited once; keep its value");
 }
 
+void refuse_transaction() { throw WrongContext("a step that is no transaction was called as one"); }
+
+void refuse_without_transaction() {
+  throw WrongContext("the function of a transaction was called outside of one");
+}
+
 void check_is_workflow(bool is_workflow) {
   if (!is_workflow) {
     throw WrongContext(

@@ -57,6 +57,11 @@ std::shared_ptr<StepRun> LiveRun::step_at(std::uint64_t operation) const {
 void LiveRun::remember(Activated& activated, const record::Activation& row, StoreTime now) {
   {
     const std::lock_guard lock(mutex_);
+    for (const record::RunEvent& event : row.held()) {
+      if (event.kind() == record::RunEvent::STEP_ENDED) {
+        steps_.erase(event.operation());
+      }
+    }
     for (const record::RunEvent& event : row.events()) {
       switch (event.kind()) {
         case record::RunEvent::STEP_ENDED:
@@ -318,6 +323,7 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
     begun.push_back(step.operation);
   }
   if (has_activated) {
+    last_version_ = version;
     remember(activated, activated.record, now);
     if (was_new) {
       *head_.mutable_first() = std::move(activated.record);
@@ -476,6 +482,11 @@ std::vector<std::shared_ptr<StepRun>> LiveRun::open() const {
 bool LiveRun::is_idle(TimePoint since) const {
   const std::lock_guard lock(mutex_);
   return !driven_ && last_driven_ <= since;
+}
+
+bool LiveRun::is_gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
 }
 
 bool LiveRun::is_quiet() const {

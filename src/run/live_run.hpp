@@ -72,7 +72,8 @@ struct Mail {
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
     kQuery,
-    kStepRow,  ///< What is known of a step that has not ended has changed.
+    kStepRow,   ///< What is known of a step that has not ended has changed.
+    kTransact,  ///< A step that is a transaction is to be done: operation and attempt of the event.
     kEvict,
   };
   Kind kind = Kind::kEvent;
@@ -161,6 +162,11 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
   [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);
+  /// Does the first, unless other things come first; the others are put back.
+  [[nodiscard]] Task<bool> transact_first(std::vector<Mail> transactions);
+  [[nodiscard]] Task<void> transact(std::shared_ptr<StepRun> step, std::uint32_t attempt);
+  [[nodiscard]] Writing write_transaction(record::Activation row, StoreTime now);
+  [[nodiscard]] bool is_gone() const;
   /// Takes from `mails` what the run did not come to, for `late`.
   [[nodiscard]] Activated run_code(StoreTime now, std::vector<Mail>& mails,
                                    std::vector<Mail>& late);
@@ -186,6 +192,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void finish(Version version);
 
   // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
+  // live_run_transact.cpp: steps that are transactions.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, Activated& activated);
@@ -214,6 +221,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   Version head_version_;
   bool waits_in_store_;  // What the head there says, which a commit that failed has not changed.
   RunMachine machine_;
+  Version last_version_ = 0;  // Of the last row of the journal that was written here.
   std::uint64_t next_row_ = 0;
   std::uint64_t next_operation_ = 0;
   std::map<std::uint64_t, StoreTime> timers_;

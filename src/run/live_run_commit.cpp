@@ -135,6 +135,11 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       drop_step(writing, event.operation());
     }
   }
+  for (const record::RunEvent& event : activated.record.held()) {
+    if (event.kind() == record::RunEvent::STEP_ENDED) {
+      drop_step(writing, event.operation());
+    }
+  }
   for (const BegunTimer& timer : activated.timers) {
     if (!activated.end && !contains(activated.given_up, timer.operation)) {
       set_timer(writing, timer.due, timer.operation);

@@ -47,6 +47,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     co_return false;
   }
   std::vector<Mail> events;
+  std::vector<Mail> transactions;
   Batch answers;
   bool shall_leave = false;
   bool is_woken = false;
@@ -67,6 +68,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         break;
       case Mail::Kind::kStepRow:
         co_await write_step_row(mail.event.operation());
+        break;
+      case Mail::Kind::kTransact:
+        transactions.push_back(std::move(mail));
         break;
       case Mail::Kind::kEvict:
         shall_leave = true;
@@ -114,6 +118,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     if (shall_leave) {
       stays = co_await leave_memory();
     }
+    if (stays) {
+      stays = co_await transact_first(std::move(transactions));
+    }
     co_return stays;
   }
   const std::optional<CommitOutcome> outcome =
@@ -122,8 +129,8 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
                  (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
   }
-  const std::lock_guard lock(mutex_);
-  co_return !gone_;
+  const bool stays = co_await transact_first(std::move(transactions));
+  co_return stays;
 }
 
 /// For one that was put here by others, who do not know which timers are known.

@@ -586,6 +586,9 @@ RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_
                                              const StepOptions& options) {
   check_name("a step", name);
   check_options(name, options);
+  if (code->transacts()) {
+    check_transaction_options(name, options);
+  }
   Operation operation = begin(record::RunOperation::STEP, name);
   operation->set_must_end();
   pending_.add(operation);

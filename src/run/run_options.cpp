@@ -46,6 +46,18 @@ void check_options(std::string_view step, const StepOptions& options) {
   }
 }
 
+void check_transaction_options(std::string_view transaction, const StepOptions& options) {
+  if (options.heartbeat_timeout != Duration::zero()) {
+    refuse("transaction '", transaction, "': heartbeat_timeout is ",
+           seconds(options.heartbeat_timeout),
+           " s; a transaction has no heartbeats: give zero, and an attempt_timeout if need be");
+  }
+  if (options.side_effect_free) {
+    refuse("transaction '", transaction,
+           "': side_effect_free is true; a transaction is for its effect: use run for one without");
+  }
+}
+
 void check_options(std::string_view child, const ChildOptions& options) {
   check_not_negative("child", child, "timeout", options.timeout);
 }

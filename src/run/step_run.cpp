@@ -120,8 +120,12 @@ void StepRun::begin_attempt(const Run& run, Start start) {
       first_began_ = attempt_began_;
     }
   }
-  BackgroundTasks& where = begun_.code->blocks() ? world.step_tasks : world.tasks;
-  where.run(attempt(shared_from_this(), run, start), stop);
+  if (begun_.code->transacts()) {
+    ask_for_transaction(run, start.number);
+  } else {
+    BackgroundTasks& where = begun_.code->blocks() ? world.step_tasks : world.tasks;
+    where.run(attempt(shared_from_this(), run, start), stop);
+  }
   if (next_deadline(start.number)) {
     world.tasks.run(watch_time(shared_from_this(), run, start.number));
   }
@@ -143,11 +147,15 @@ Task<void> StepRun::attempt(Step step, Run run, Start start) {
   StepContext context(step->begun_.terms.idempotency_key, start.number, this_task::stop_token(),
                       std::move(facts));
   Ended ended = co_await call(step, run, start.wait_for, context);
-  if (step->decide(ended)) {
-    step->tell(run, std::move(ended), start.number);
-  } else if (!step->is_abandoned()) {
+  step->end_attempt(run, std::move(ended), start.number);
+}
+
+void StepRun::end_attempt(const Run& run, Ended ended, std::uint32_t number) {
+  if (decide(ended)) {
+    tell(run, std::move(ended), number);
+  } else if (!is_abandoned()) {
     // Not in the task of the attempt, which may have been asked to stop.
-    run->tenure_->run(pause(step, run));
+    run->tenure_->run(pause(shared_from_this(), run));
   }
 }
 
@@ -162,20 +170,62 @@ Task<StepRun::Ended> StepRun::call(Step step, Run run, Version wait_for, StepCon
     }
     const boost::json::value value = co_await step->begun_.code->run(context);
     ended.payload = payload_text(value, step->begun_.name);
-  } catch (const PermanentFailure&) {
-    ended.failure = failure_of(std::current_exception());
-    ended.try_again = false;
-  } catch (const BadPayload&) {
-    ended.failure = failure_of(std::current_exception());
-    ended.try_again = false;
-  } catch (const std::exception& error) {
-    ended.failure = failure_of(std::current_exception());
-    const auto retry_if = step->begun_.terms.options.retry.retry_if;
-    ended.try_again = retry_if == nullptr || retry_if(error);
   } catch (...) {
-    ended.failure = failure_of(std::current_exception());
+    ended = step->failed_with(std::current_exception());
   }
   co_return ended;
+}
+
+StepRun::Ended StepRun::failed_with(const std::exception_ptr& error) const {
+  Ended ended;
+  ended.failure = failure_of(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const PermanentFailure&) {
+    ended.try_again = false;
+  } catch (const BadPayload&) {
+    ended.try_again = false;
+  } catch (const std::exception& known) {
+    const auto retry_if = begun_.terms.options.retry.retry_if;
+    ended.try_again = retry_if == nullptr || retry_if(known);
+  } catch (...) {
+    ended.try_again = true;
+  }
+  return ended;
+}
+
+// --- An attempt that is a transaction ------------------------------------------------------------
+
+/// Whoever drives the run makes it, as a row of the journal is part of it.
+void StepRun::ask_for_transaction(const Run& run, std::uint32_t number) const {
+  Mail mail;
+  mail.kind = Mail::Kind::kTransact;
+  mail.event.set_operation(operation());
+  mail.event.set_attempts(number);
+  static_cast<void>(run->deliver(std::move(mail)));
+}
+
+void StepRun::check_is_wanted(std::uint32_t attempt, const char* before) const {
+  const std::lock_guard lock(mutex_);
+  if (current_ != attempt || abandoned_ || unwanted_ || stop_.stop_requested()) {
+    throw Cancelled("transaction '" + begun_.name + "' was asked to stop before it " + before +
+                    ": nothing of it happened");
+  }
+}
+
+std::string StepRun::transact(std::uint32_t attempt, Transaction& transaction) const {
+  check_is_wanted(attempt, "began");
+  const boost::json::value value = begun_.code->transact(transaction);
+  std::string payload = payload_text(value, begun_.name);
+  check_is_wanted(attempt, "was committed");
+  return payload;
+}
+
+void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
+                               const std::exception_ptr& error, bool may_try_again) {
+  Ended ended = failed_with(error);
+  ended.try_again = ended.try_again && may_try_again;
+  end_attempt(run, std::move(ended), attempt);
 }
 
 /// Whether the workflow is to hear of it; otherwise it is tried again, or nobody cares.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void resume(const std::shared_ptr<LiveRun>& run);
   /// The pause is over, or is to be.
   void begin_next(const std::shared_ptr<LiveRun>& run);
+  /// In a transaction that also writes how it ends: its function, with the text of its result.
+  /// Throws what that throws, or `Cancelled` if it is not to be; then it is to be taken back.
+  [[nodiscard]] std::string transact(std::uint32_t attempt, Transaction& transaction) const;
+  /// An attempt of a transaction has come to nothing.
+  void fail_transaction(const std::shared_ptr<LiveRun>& run, std::uint32_t attempt,
+                        const std::exception_ptr& error, bool may_try_again);
+  [[nodiscard]] const std::string& name() const noexcept { return begun_.name; }
   /// The workflow does not want it any more, and waits for its end: it is not tried again, and
   /// `stop` asks an attempt that is under way to end.
   void set_unwanted();
@@ -84,6 +92,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   };
   void begin_attempt(const Run& run, Start start);
   [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
+  void ask_for_transaction(const Run& run, std::uint32_t number) const;
+  void check_is_wanted(std::uint32_t attempt, const char* before) const;
+  [[nodiscard]] Ended failed_with(const std::exception_ptr& error) const;
+  void end_attempt(const Run& run, Ended ended, std::uint32_t number);
   [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for, StepContext& context);
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);

@@ -120,6 +120,48 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
   co_return applied;
 }
 
+Task<Tenure::Transacted> Tenure::try_transact(TransactionWork work) {
+  Transacted result;
+  if (is_over()) {
+    co_return result;
+  }
+  const TransactionWork guarded = [&](Transaction& transaction) {
+    try {
+      Batch batch = work(transaction);
+      batch.guard(keys_.owner(), epoch_);
+      return batch;
+    } catch (...) {
+      result.is_of_work = true;
+      throw;
+    }
+  };
+  std::string failure;
+  try {
+    result.outcome = co_await world_->store.transact(guarded);
+  } catch (const Error& error) {
+    const bool is_wrong = error.remedy() == Remedy::kFixTheCall;
+    if (error.code() == ErrorCode::kCancelled && !result.is_of_work) {
+      throw;
+    }
+    if (result.is_of_work || is_wrong) {
+      result.error = std::current_exception();
+    }
+    result.busy = !result.error && error.remedy() == Remedy::kTryAgain;
+    failure = error.what();
+  } catch (...) {
+    result.error = std::current_exception();
+  }
+  if (result.outcome && result.outcome->fenced() != nullptr &&
+      result.outcome->fenced()->key == keys_.owner()) {
+    result.outcome.reset();
+    failure = "another process has taken it over";
+  }
+  if (!result.outcome && !result.busy && !result.error) {
+    end(failure);
+  }
+  co_return result;
+}
+
 Task<std::optional<CommitOutcome>> Tenure::apply(Batch batch) {
   Applied applied = co_await try_apply(batch);
   while (applied.busy) {
@@ -152,6 +194,7 @@ void Tenure::end(const std::string& reason) {
   world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
                keys_.queue() + "' is given up: " + reason);
   world_->losses.ring();
+  world_->rests.ring();  // Nothing of it is in hand any more.
 }
 
 void Tenure::drop_runs() {

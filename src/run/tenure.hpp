@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +54,14 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   };
   /// The same for one that would be costly to copy.
   [[nodiscard]] Task<Applied> try_apply(Batch batch);
+  struct Transacted {
+    std::optional<CommitOutcome> outcome;  ///< As `apply`; of another guard it may be `Fenced`.
+    bool busy = false;                     ///< Nothing happened: again, later.
+    std::exception_ptr error{};            ///< Nothing happened, and not for want of a store.
+    bool is_of_work = false;               ///< `work` has thrown it.
+  };
+  /// The same for a batch that `work` makes in its own transaction. Durable on return.
+  [[nodiscard]] Task<Transacted> try_transact(TransactionWork work);
   /// Whether that commit cannot be lost any more; if it was lost, the tenure is over.
   [[nodiscard]] Task<bool> until_durable(Version version);
   /// Nothing that is here counts any more.

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <holdfast/detail/check.hpp>
 #include <holdfast/store.hpp>
 
 namespace holdfast::detail {
@@ -61,6 +62,15 @@ class Backend {
   /// During a turn: adds to the transaction, which begins with the first one. Of two changes of a
   /// key the later one counts. They stay where they are until `commit` has returned.
   virtual void write(std::span<const Change> changes) = 0;
+  /// During a turn, before anything is written: begins the transaction, and calls `work` in it for
+  /// statements of the caller. `write` and `commit` go on with it, or `roll_back` ends it. If
+  /// `work` throws, that is thrown on, and the transaction is over; `TransactionRefused` likewise.
+  /// Only if the store is `sql`.
+  virtual void transact(const std::function<void(Transaction&)>& work) {
+    static_cast<void>(work);
+    HOLDFAST_CHECK(false, "a backend without SQL was asked for a transaction");
+  }
+  virtual void roll_back() noexcept {}
   /// What a transaction costs however small it is, and what each key adds.
   struct Cost {
     Duration of_sync{};

@@ -73,7 +73,7 @@ void Committer::Request::begin() {
     ++committer.arrived_;
     if (committer.failed_) {
       error_ = committer.failed_;
-    } else if (!committer.can_decide_at_once(batch_)) {
+    } else if (work_ || !committer.can_decide_at_once(batch_)) {
       give_up_at_ = MonotonicTime::now() + committer.limits_.busy_timeout;
       committer.queue_.push(*this);
       wake = std::exchange(committer.asleep_, false);
@@ -426,7 +426,9 @@ void Committer::refuse_queued(Lock& lock, const std::exception_ptr& error, TimeP
 void Committer::write_all_there_is(Lock& lock) {
   while (!failed_ && has_work(lock)) {
     const bool last_of_turn = yielding_;
-    if (write_group(lock)) {
+    if (next_is_alone() && rows_.gathered().empty() && !yielding_) {
+      transact(lock);
+    } else if (write_group(lock)) {
       commit_written(lock);
     }
     if (last_of_turn) {
@@ -467,7 +469,9 @@ bool Committer::more_is_coming(Lock& lock) {
   const std::uint64_t all_are_back = arrived_when_answered_ + answered_;
   const auto worth = static_cast<std::uint64_t>(kWorthOfSync * cost_.of_sync /
                                                 std::max<Duration>(cost_.of_key, Duration(1)));
-  const auto is_more = [&] { return !queue_.empty() || !rows_.gathered().empty(); };
+  const auto is_more = [&] {
+    return (!queue_.empty() && !next_is_alone()) || !rows_.gathered().empty();
+  };
   if (yielding_ || is_enough(rows_.taken(), written_batches_)) {
     return false;
   }
@@ -485,7 +489,8 @@ std::vector<Committer::Request*> Committer::take_queued() {
   std::vector<Request*> taken;
   std::size_t bytes = rows_.gathered().bytes();
   std::size_t keys = rows_.gathered().size();
-  while (!queue_.empty() && bytes < limits_.group_bytes_max && keys < limits_.group_keys_max &&
+  while (!queue_.empty() && !next_is_alone() && bytes < limits_.group_bytes_max &&
+         keys < limits_.group_keys_max &&
          gathered_batches_ + taken.size() < limits_.group_batches_max) {
     Request& request = *queue_.first();
     queue_.remove(request);
@@ -514,6 +519,70 @@ void Committer::decide_queued(Lock& lock) {
   lock.unlock();
   complete(completed);
   lock.lock();
+}
+
+bool Committer::next_is_alone() const noexcept {
+  return !queue_.empty() && queue_.first()->work_ != nullptr;
+}
+
+/// In a transaction of its own, when all that came before is on the disk: what it finds there is
+/// what was decided, and if it is taken back nothing goes with it. Those behind it wait.
+void Committer::transact(Lock& lock) {
+  Request& request = *queue_.first();
+  queue_.remove(request);
+  deciding_ = true;
+  lock.unlock();
+  const Failure failure = call_work(request);
+  lock.lock();
+  if (!request.error_) {
+    fetch(lock, {&request});
+  }
+  bool is_decided = false;
+  if (!request.error_) {
+    const Version before = last_;
+    request.outcome_ = decide(request.batch_);
+    is_decided = request.outcome_->committed() != nullptr;
+    if (is_decided && last_ == before) {
+      // Without a row of ours it is a commit all the same.
+      ++last_;
+      ++gathered_batches_;
+      request.outcome_ = Committed{last_};
+    }
+  }
+  rows_.trim(4);
+  deciding_ = false;
+  if (is_decided) {
+    for_gathering_.requests.push_back(&request);
+    if (write_gathered(lock)) {
+      commit_written(lock);
+    }
+    return;
+  }
+  lock.unlock();
+  backend_.roll_back();
+  request.complete();
+  lock.lock();
+  if (failure.of_rest) {
+    fail(lock, failure);
+  }
+}
+
+/// Without the lock. What the disk has to do with is a failure; all else is the caller's.
+Committer::Failure Committer::call_work(Request& request) {
+  Failure failure;
+  bool has_begun = false;
+  try {
+    backend_.transact([&](Transaction& transaction) {
+      has_begun = true;
+      request.batch_ = request.work_(transaction);
+    });
+  } catch (...) {
+    if (!has_begun) {
+      failure = failure_of_backend();
+    }
+    request.error_ = failure.of_rest ? failure.of_rest : std::current_exception();
+  }
+  return failure;
 }
 
 void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {

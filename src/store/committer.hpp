@@ -61,6 +61,9 @@ class Committer {
     enum class Until : std::uint8_t { kDecided, kDurable };
     Request(Committer& committer, Batch batch, Until until) noexcept
         : committer_(committer), batch_(std::move(batch)), until_(until) {}
+    /// A batch that is made in its own transaction.
+    Request(Committer& committer, TransactionWork work) noexcept
+        : committer_(committer), work_(std::move(work)) {}
     /// After it was awaited.
     [[nodiscard]] CommitOutcome result();
 
@@ -71,7 +74,8 @@ class Committer {
 
     Committer& committer_;
     Batch batch_;
-    Until until_;
+    TransactionWork work_;  // Null: the batch is there.
+    Until until_ = Until::kDurable;
     bool queued_ = false;
     TimePoint give_up_at_{};
     std::optional<CommitOutcome> outcome_;
@@ -160,6 +164,8 @@ class Committer {
   void end_turn(Lock& lock);
   void refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by);
   void decide_queued(Lock& lock);
+  void transact(Lock& lock);
+  [[nodiscard]] Failure call_work(Request& request);
   [[nodiscard]] std::vector<Request*> take_queued();
   void fetch(Lock& lock, const std::vector<Request*>& requests);
   void learn(std::string_view key, Backend::Found found);
@@ -173,6 +179,7 @@ class Committer {
   void fail(Lock& lock, const Failure& failure);
 
   // With the lock held.
+  [[nodiscard]] bool next_is_alone() const noexcept;
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);
   [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches) const noexcept;
   /// False: it is decided, and waits for the disk.

@@ -118,6 +118,12 @@ class DiskStore final : public Store {
     co_return request.result();
   }
 
+  Task<CommitOutcome> do_transact(TransactionWork work) override {
+    Committer::Request request(committer_, std::move(work));
+    co_await request;
+    co_return request.result();
+  }
+
   Task<void> do_until_durable(Version version) override {
     Committer::Durable durable(committer_, version);
     co_await durable;

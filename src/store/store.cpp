@@ -78,6 +78,20 @@ Task<CommitOutcome> Store::apply(Batch batch) {
   return do_commit(std::move(batch), Wait::kForDecision);
 }
 
+Task<CommitOutcome> Store::transact(TransactionWork work) {
+  require_capabilities(*this, {.sql = true}, "transact");
+  return do_transact([this, inner = std::move(work)](Transaction& transaction) {
+    Batch batch = inner(transaction);
+    batch.append(transaction.guards());
+    check_batch(*this, batch);
+    return batch;
+  });
+}
+
+Task<CommitOutcome> Store::do_transact(TransactionWork /*work*/) {
+  throw Unsupported("transact: " + url() + " takes no SQL of the caller into its commits");
+}
+
 Task<void> Store::until_durable(Version version) { return do_until_durable(version); }
 
 Watch Store::watch(std::string_view prefix) { return Watch(do_watch(std::string(prefix))); }
@@ -88,11 +102,12 @@ void require_capabilities(const Store& store, const Capabilities& needed, std::s
     std::string_view name;
     std::string_view without;
   };
-  static constexpr std::array<Capability, 4> kAll{{
+  static constexpr std::array<Capability, 5> kAll{{
       {&Capabilities::durable, "durable", "what it commits may be lost"},
       {&Capabilities::atomic, "atomic", "it may apply half of a batch"},
       {&Capabilities::shared, "shared", "other processes do not see it"},
       {&Capabilities::notifies, "notifies", "it does not tell of changes"},
+      {&Capabilities::sql, "sql", "it takes no SQL of the caller into its commits; sqlite: does"},
   }};
   for (const Capability& one : kAll) {
     if (needed.*one.has && !(store.capabilities().*one.has)) {

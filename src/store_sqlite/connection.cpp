@@ -29,7 +29,14 @@ bool is_want_of_space(int code, sqlite3* handle) {
 }  // namespace
 
 void Connection::Close::operator()(sqlite3* handle) const noexcept {
-  // With every statement finalized this cannot fail; a zombie would keep its locks.
+  if (sqlite3_close(handle) == SQLITE_OK) {
+    return;
+  }
+  // Statements that a caller of `transact` has left. With all finalized this cannot fail; a zombie
+  // would keep its locks.
+  while (sqlite3_stmt* const left = sqlite3_next_stmt(handle, nullptr)) {
+    sqlite3_finalize(left);
+  }
   HOLDFAST_CHECK(sqlite3_close(handle) == SQLITE_OK, "an SQLite connection was closed in use");
 }
 

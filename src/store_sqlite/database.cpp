@@ -42,13 +42,7 @@ constexpr const char* kSchema =
 
 std::unique_ptr<Connection> open(const DatabaseFile& file, int flags) {
   auto connection = std::make_unique<Connection>(file.path, file.vfs, flags);
-  sqlite3* const handle = connection->handle();
-  // Whoever waits in here waits for a moment's work of another connection, not for its turn.
-  sqlite3_busy_timeout(handle, 5'000);
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  // A checkpoint outside of our turn is what loses commits on this SQLite, see docs/stores.md.
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  set_safety(connection->handle());
   connection->run("PRAGMA wal_autocheckpoint = 0");
   return connection;
 }
@@ -126,6 +120,20 @@ Header read_header(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_own_table(const char* name) noexcept {
+  return name != nullptr &&
+         (sqlite3_stricmp(name, "entries") == 0 || sqlite3_stricmp(name, "state") == 0);
+}
+
+void set_safety(sqlite3* connection) noexcept {
+  // Whoever waits in here waits for a moment's work of another connection, not for its turn.
+  sqlite3_busy_timeout(connection, 5'000);
+  sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(connection, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  // A checkpoint outside of our turn is what loses commits on this SQLite, see docs/stores.md.
+  sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
 
 std::unique_ptr<Connection> connect(const DatabaseFile& file) {
   auto connection = open(file, kExisting);

@@ -18,6 +18,12 @@ struct DatabaseFile {
 
 inline constexpr int kSqliteFormat = 1;
 
+/// A table of the store itself.
+[[nodiscard]] bool is_own_table(const char* name) noexcept;
+
+/// Settings of a connection that a caller could have changed.
+void set_safety(sqlite3* connection) noexcept;
+
 /// A connection for reading and writing with all settings made, to a store that exists.
 [[nodiscard]] std::unique_ptr<Connection> connect(const DatabaseFile& file);
 

@@ -9,6 +9,7 @@
 
 #include "log_file.hpp"
 #include "private_file.hpp"
+#include "sqlite_transaction.hpp"
 #include "store/committer.hpp"
 
 namespace holdfast::detail {
@@ -72,7 +73,7 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
       writer_(connect_in_a_turn()),
       time_(continue_time()),
       readers_(file_) {
-  sqlite3_wal_hook(writer_.connection->handle(), note_wal_pages, &wal_pages_);
+  count_wal_pages();
   // The mark first: others may go on meanwhile.
   const auto mark = static_cast<std::int64_t>(neighbours_->durable_mark());
   state_ = read_state();
@@ -84,6 +85,10 @@ SqliteBackend::SqliteBackend(DatabaseFile file, const SqliteOptions& options,
         "copy that was put here on purpose, remove " +
         file_.path + "-hold");
   }
+}
+
+void SqliteBackend::count_wal_pages() noexcept {
+  sqlite3_wal_hook(writer_.connection->handle(), note_wal_pages, &wal_pages_);
 }
 
 std::unique_ptr<Connection> SqliteBackend::connect_in_a_turn() {
@@ -221,6 +226,19 @@ void SqliteBackend::write(std::span<const Change> changes) {
     writing_took_ += MonotonicTime::now() - begun;
     keys_written_ += std::ssize(changes);
   });
+}
+
+void SqliteBackend::transact(const std::function<void(Transaction&)>& work) {
+  in_transaction([] {});
+  try {
+    run_in_transaction(*writer_.connection, work);
+  } catch (...) {
+    // Not as in_transaction: an error of the caller says nothing about the disk.
+    count_wal_pages();
+    roll_back();
+    throw;
+  }
+  count_wal_pages();
 }
 
 Backend::Cost SqliteBackend::commit(Version last) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,6 +42,8 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
   [[nodiscard]] Found read(std::string_view key) override;
   void write(std::span<const Change> changes) override;
+  void transact(const std::function<void(Transaction&)>& work) override;
+  void roll_back() noexcept override;
   Cost commit(Version last) override;
   void announce(Version last, std::span<const std::string_view> keys) noexcept override;
   void interrupt() noexcept override { neighbours_->interrupt(); }
@@ -84,10 +87,10 @@ class SqliteBackend final : public Backend {
   template <std::invocable Part>
   void in_transaction(const Part& part);
   void commit(const State& state);
-  void roll_back() noexcept;
   void set_sync(Sync level);
   [[nodiscard]] bool raises_ceiling() const noexcept;
   void rethrow_failure() const;
+  void count_wal_pages() noexcept;
   void checkpoint_if_long();
   void checkpoint_at_end() noexcept;
   /// Since `seen`, which it sets.
@@ -95,7 +98,8 @@ class SqliteBackend final : public Backend {
 
   DatabaseFile file_;
   std::string url_;
-  Capabilities capabilities_{.durable = true, .atomic = true, .shared = true, .notifies = true};
+  Capabilities capabilities_{
+      .durable = true, .atomic = true, .shared = true, .notifies = true, .sql = true};
   SqliteOptions options_;
   const int checkpoint_pages_;
   std::unique_ptr<Clock> own_clock_;

@@ -112,6 +112,23 @@ TYPED_TEST(Lifetime, AMissingCapabilityIsNamed) {
   }
 }
 
+TYPED_TEST(Lifetime, TransactionsWorkOrSayWhereTheyDo) {
+  const Client store = this->open();
+  bool called = false;
+  const auto text = error_text<Unsupported>([&] {
+    const TransactionWork work = [&called](Transaction& /*transaction*/) {
+      called = true;
+      return std::move(Batch().put("k", "v"));
+    };
+    static_cast<void>(this->run(store->transact(work)));
+  });
+  EXPECT_EQ(called, store->capabilities().sql);
+  EXPECT_EQ(store.get("k").has_value(), called);
+  if (!called) {
+    EXPECT_THAT(text, AllOf(HasSubstr(store->url()), HasSubstr("sqlite: does")));
+  }
+}
+
 TYPED_TEST(Lifetime, TimeNeverGoesBackWhoeverAsks) {
   Client first = this->open();
   Client second = this->open();

@@ -10,16 +10,15 @@ namespace holdfast::testing {
 
 struct MortalVfs::State : VfsLayer {
   explicit State(std::uint64_t point)
-      : VfsLayer("mortal", sqlite3_vfs_find(nullptr)), dies_before(point) {}
+      : VfsLayer("mortal", sqlite3_vfs_find(nullptr)), points(point) {}
 
   void count_down() {
-    if (points++ == dies_before) {
+    if (points-- == 0) {
       std::raise(SIGKILL);
     }
   }
 
-  std::uint64_t dies_before;
-  std::atomic<std::uint64_t> points = 0;
+  std::atomic<std::uint64_t> points;
 };
 
 namespace {
@@ -69,6 +68,8 @@ MortalVfs::MortalVfs(std::uint64_t dies_before) : state_(std::make_unique<State>
 }
 
 MortalVfs::~MortalVfs() = default;
+
+void MortalVfs::die_before(std::uint64_t point) { state_->points = point; }
 
 const std::string& MortalVfs::name() const { return state_->name; }
 

@@ -16,6 +16,9 @@ class MortalVfs {
   MortalVfs& operator=(const MortalVfs&) = delete;
   ~MortalVfs();
 
+  /// Counted from now on.
+  void die_before(std::uint64_t point);
+
   [[nodiscard]] const std::string& name() const;
 
   struct State;

@@ -24,6 +24,7 @@ namespace holdfast {
 
 class Context;
 class StepContext;
+class Transaction;
 
 /// What goes into a run and comes out of it, and of its steps: nothing, `boost::json::value`, and
 /// what Boost.JSON converts to and from it, structs that Boost.Describe describes included. Of
@@ -33,6 +34,10 @@ concept Payload = std::is_void_v<T> || std::same_as<T, boost::json::value> ||
                   (boost::json::has_value_from<T>::value && boost::json::has_value_to<T>::value);
 
 namespace detail {
+
+/// Throw `WrongContext`.
+[[noreturn]] void refuse_transaction();
+[[noreturn]] void refuse_without_transaction();
 
 /// Throws `BadPayload`. `fault` names the place and what was expected there.
 [[noreturn]] void refuse_payload(std::string_view what, const std::string& fault);
@@ -90,6 +95,12 @@ class StepCode {
   /// An ordinary function, which may block its thread.
   [[nodiscard]] virtual bool blocks() const noexcept = 0;
   [[nodiscard]] virtual Task<boost::json::value> run(StepContext& step) = 0;
+
+  /// It is done by `transact`, in the commit that says so, and not by `run`.
+  [[nodiscard]] virtual bool transacts() const noexcept { return false; }
+  [[nodiscard]] virtual boost::json::value transact(Transaction& /*transaction*/) {
+    refuse_transaction();
+  }
 };
 
 template <typename Function>
