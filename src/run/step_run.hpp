@@ -51,6 +51,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   /// Nobody waits for its end.
   void abandon();
 
+  [[nodiscard]] const std::string& name() const noexcept { return begun_.name; }
   /// Nothing is done for it at present.
   [[nodiscard]] bool is_pausing() const;
   /// Of its pauses: the one that is written down, and the one that is to be.
@@ -85,6 +86,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void begin_attempt(const Run& run, Start start);
   [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
   [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for, StepContext& context);
+  [[nodiscard]] static Task<boost::json::value> run_code(Step step, Run run, StepContext& context);
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
   [[nodiscard]] bool decide(Ended& ended);
