@@ -82,8 +82,8 @@ decltype(auto) call_fake(Function& function, testing::StepCall& call) {
 /// Takes the types off. It stays where it is while one of its calls is under way.
 template <typename Function>
 class StepFakeOf {
-  using Returned = UnwrapTask<
-      decltype(call_fake(std::declval<Function&>(), std::declval<testing::StepCall&>()))>;
+  using Returned = UnwrapTask<decltype(call_fake(std::declval<Function&>(),
+                                                 std::declval<testing::StepCall&>()))>;
   using Value = typename Returned::Type;
   static_assert(Payload<Value>,
                 "a fake returns what its step does: nothing, JSON, or what Boost.JSON can convert "
@@ -143,8 +143,8 @@ class FailTimes {
   /// A value, or a function as `TestEngine::fake_step` takes it.
   template <typename Then>
   [[nodiscard]] auto then(Then next) const {
-    return [left = times_, message = message_, fake = holdfast::detail::step_fake_of(
-                                                   std::move(next))](StepCall& call) mutable {
+    return [left = times_, message = message_,
+            fake = holdfast::detail::step_fake_of(std::move(next))](StepCall& call) mutable {
       if (left > 0) {
         --left;
         throw std::runtime_error(message);

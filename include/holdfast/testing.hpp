@@ -157,8 +157,7 @@ class TestEngine {
     requires(!std::is_void_v<In>)
   TestRun<Out> start(const Workflow<In, Out>& workflow, const std::type_identity_t<In>& input,
                      const StartOptions& options = {}) {
-    return TestRun<Out>(
-        start_run(workflow.name(), holdfast::detail::to_payload(input), options));
+    return TestRun<Out>(start_run(workflow.name(), holdfast::detail::to_payload(input), options));
   }
   template <Payload Out>
   TestRun<Out> start(const Workflow<void, Out>& workflow, const StartOptions& options = {}) {
@@ -166,7 +165,8 @@ class TestEngine {
   }
   /// One that is there already, as in a copy.
   template <Payload In, Payload Out>
-  [[nodiscard]] TestRun<Out> find(const Workflow<In, Out>& /*workflow*/, std::string_view id) const {
+  [[nodiscard]] TestRun<Out> find(const Workflow<In, Out>& /*workflow*/,
+                                  std::string_view id) const {
     return TestRun<Out>(std::string(id));
   }
   /// Lets time pass as far as is needed. Throws `RunFailed`, `NoSuchRun`; `StuckRun` if the run
@@ -202,8 +202,8 @@ class TestEngine {
   auto run(Function function) {
     for (;;) {
       auto running = spawn(executor(), function(engine()));
-      const bool is_done = drive_until([&] { return running.ended(); },
-                                       [&] { running.request_stop(); });
+      const bool is_done =
+          drive_until([&] { return running.ended(); }, [&] { running.request_stop(); });
       if (is_done) {
         return running.get();
       }
@@ -220,8 +220,8 @@ class TestEngine {
   // --- Crashes -----------------------------------------------------------------------------------
 
   /// The process dies at the n-th commit from now, counted from 1, without a word; another one goes
-  /// on at once with what was durable. Throws `InvalidArgument` if `commit` is 0, and `WrongContext`
-  /// if such a crash is to come already.
+  /// on at once with what was durable. Throws `InvalidArgument` if `commit` is 0, and
+  /// `WrongContext` if such a crash is to come already.
   void crash_at_commit(std::uint64_t commit, CrashOutcome outcome = CrashOutcome::kLost);
   /// It dies now.
   void crash();
@@ -281,9 +281,9 @@ struct CrashReport {
 };
 
 /// Plays the scenario in a new world without a crash, then for each of its commits twice in which
-/// the process dies there: the commit is lost; the commit is made, and nobody is told. Whatever dies
-/// when, the scenario must come to the same: it checks that itself, and throws if not. All that it
-/// changes outside, such as what fakes count, it makes anew each time.
+/// the process dies there: the commit is lost; the commit is made, and nobody is told. Whatever
+/// dies when, the scenario must come to the same: it checks that itself, and throws if not. All
+/// that it changes outside, such as what fakes count, it makes anew each time.
 ///
 /// Throws `CrashFound`, with what the scenario threw.
 CrashReport crash_everywhere(const std::vector<AnyWorkflow>& workflows, const TestOptions& options,

@@ -70,9 +70,7 @@ Task<bool> EngineProbe::has_ended(std::string id) {
   co_return detail::has_ended(run->head);
 }
 
-Task<boost::json::value> EngineProbe::result(std::string id) {
-  return core_.result(std::move(id));
-}
+Task<boost::json::value> EngineProbe::result(std::string id) { return core_.result(std::move(id)); }
 
 Task<std::string> EngineProbe::why_it_waits(std::string id) {
   std::optional<RunRow> run = co_await find_run(core_.store(), id);

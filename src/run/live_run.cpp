@@ -481,8 +481,9 @@ bool LiveRun::is_quiet() const {
 std::vector<std::string> LiveRun::waits_for() const {
   std::vector<std::string> waits = machine_.waits_for();
   for (const std::shared_ptr<StepRun>& step : open()) {
-    waits.push_back("step '" + step->name() +
-                    (step->is_pausing() ? "', which is tried again later" : "', which is under way"));
+    waits.push_back(
+        "step '" + step->name() +
+        (step->is_pausing() ? "', which is tried again later" : "', which is under way"));
   }
   if (!timers_.empty()) {
     waits.emplace_back("a time");

@@ -179,9 +179,8 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
     throw InvalidArgument("the recorded run '" + run.id + "' is of workflow '" + run.type +
                           "', and the code is that of '" + std::string(name) + "'");
   }
-  RunMachine machine(
-      code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id, run.started_at,
-             run.requests_done});
+  RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
+                            run.started_at, run.requests_done});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

@@ -45,8 +45,7 @@ MemoryDisk::State::State(Clock& clock, const MemoryFaults& faults) : clock_(cloc
   set_faults(faults);
 }
 
-MemoryDisk::State::State(Clock& clock, std::vector<Entry> entries)
-    : State(clock, MemoryFaults{}) {
+MemoryDisk::State::State(Clock& clock, std::vector<Entry> entries) : State(clock, MemoryFaults{}) {
   for (Entry& entry : entries) {
     if (entry.key.empty() || entry.version == 0) {
       throw InvalidArgument("an entry for a memory disk has no key, or version 0: key '" +

@@ -21,9 +21,8 @@ std::string place_text(const std::optional<CrashPoint>& point) {
   }
   std::string text = "with a crash at commit ";
   text.append(std::to_string(point->commit));
-  return text.append(point->outcome == CrashOutcome::kLost
-                         ? ", which was lost"
-                         : ", which was made and not answered");
+  return text.append(point->outcome == CrashOutcome::kLost ? ", which was lost"
+                                                           : ", which was made and not answered");
 }
 
 std::string how_to_repeat(const std::optional<CrashPoint>& point, const TestOptions& options) {
@@ -40,8 +39,8 @@ std::string how_to_repeat(const std::optional<CrashPoint>& point, const TestOpti
 
 /// How often the process has died. Throws `CrashFound`.
 std::uint64_t play(const std::vector<AnyWorkflow>& workflows, const TestOptions& options,
-          const Scenario& scenario, const CrashOptions& crash_options,
-          const std::optional<CrashPoint>& point) {
+                   const Scenario& scenario, const CrashOptions& crash_options,
+                   const std::optional<CrashPoint>& point) {
   TestEngine world(workflows, options);
   if (point) {
     world.crash_at_commit(point->commit, point->outcome);
@@ -66,8 +65,7 @@ std::uint64_t play(const std::vector<AnyWorkflow>& workflows, const TestOptions&
 
 CrashReport crash_everywhere(const std::vector<AnyWorkflow>& workflows, const TestOptions& options,
                              const Scenario& scenario, const CrashOptions& crash_options) {
-  const std::uint64_t of_its_own =
-      play(workflows, options, scenario, crash_options, std::nullopt);
+  const std::uint64_t of_its_own = play(workflows, options, scenario, crash_options, std::nullopt);
   CrashReport report;
   for (std::uint64_t commit = 1;; ++commit) {
     for (const CrashOutcome outcome : std::array{CrashOutcome::kLost, CrashOutcome::kUnanswered}) {

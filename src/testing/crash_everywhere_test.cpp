@@ -87,9 +87,9 @@ TEST(CrashEverywhereTest, AnEffectThatHappensTwiceIsFoundAndCanBeRepeated) {
   const std::string call = "world.crash_at_commit(";
   const std::size_t at = text.find(call) + call.size();
   TestEngine world({kPay}, {.seed = 3});
-  world.crash_at_commit(std::stoull(text.substr(at)),
-                        text.find("kLost", at) != std::string::npos ? CrashOutcome::kLost
-                                                                    : CrashOutcome::kUnanswered);
+  world.crash_at_commit(std::stoull(text.substr(at)), text.find("kLost", at) != std::string::npos
+                                                          ? CrashOutcome::kLost
+                                                          : CrashOutcome::kUnanswered);
   EXPECT_EQ(error_text<std::runtime_error>([&] { pay_blindly(world); }), "charged 2 times");
 }
 
@@ -132,7 +132,8 @@ TEST(CrashEverywhereTest, ChecksThatDoNotThrowAreHeard) {
     has_noted_a_failure = has_noted_a_failure || charges != 1;
   };
   EXPECT_THAT(error_text<CrashFound>([&] {
-                crash_everywhere({kPay}, scenario, {.has_failed = [] { return has_noted_a_failure; }});
+                crash_everywhere({kPay}, scenario,
+                                 {.has_failed = [] { return has_noted_a_failure; }});
               }),
               HasSubstr("a check has failed"));
 }

@@ -13,8 +13,8 @@ struct StoreCopy {
   StoreTime time{};
 };
 
-/// Without the sessions: to the copy, the processes are dead. Changes nothing. Throws `StoreBusy` if
-/// the store changed each time while it was read.
+/// Without the sessions: to the copy, the processes are dead. Changes nothing. Throws `StoreBusy`
+/// if the store changed each time while it was read.
 [[nodiscard]] Task<StoreCopy> copy_store(Store& store);
 
 }  // namespace holdfast::detail

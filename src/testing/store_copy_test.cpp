@@ -32,8 +32,11 @@ Task<std::string> bake(Context& ctx, std::string what) {
     return std::string("really baked");
   });
   const std::string result = co_await baking;
-  co_return std::string(dough).append(" at ").append(std::to_string(degrees)).append(": ").append(
-      result);
+  co_return std::string(dough)
+      .append(" at ")
+      .append(std::to_string(degrees))
+      .append(": ")
+      .append(result);
 }
 const auto kBake = workflow("bake", bake);
 

@@ -55,7 +55,8 @@ void TestEngine::crash() { world_->crash(); }
 std::uint64_t TestEngine::crashes() const { return world_->crashes(); }
 
 bool TestEngine::drive_until(const Check& done, const Act& stop) {
-  return world_->drive_until(done, stop, [] { return std::string("what was asked has no answer"); });
+  return world_->drive_until(done, stop,
+                             [] { return std::string("what was asked has no answer"); });
 }
 
 // --- Runs ----------------------------------------------------------------------------------------
@@ -63,8 +64,8 @@ bool TestEngine::drive_until(const Check& done, const Act& stop) {
 std::string TestEngine::start_run(std::string_view type, boost::json::value input,
                                   const StartOptions& options) {
   // Made again after a crash, it finds what it has started.
-  const std::string key =
-      options.idempotency_key.empty() ? world_->next_request() : std::string(options.idempotency_key);
+  const std::string key = options.idempotency_key.empty() ? world_->next_request()
+                                                          : std::string(options.idempotency_key);
   StartOptions once = options;
   once.idempotency_key = key;
   std::string id = run([&](Engine& engine) { return engine.start_run(type, input, once); });

@@ -147,6 +147,9 @@ TEST(TestEngineTest, AMonthOrTenYearsPassAtOnce) {
   world.result(world.start(kRing, 366 * 24));
   world.skip(10 * 366 * 24h);
   EXPECT_EQ(world.calls("ring"), 2U);
+  const auto sessions = world.run([&](Engine& /*engine*/) { return list_sessions(world.store()); });
+  ASSERT_EQ(sessions.size(), 1U);
+  EXPECT_TRUE(sessions[0].live) << "it was renewed all the time";
 }
 
 TEST(TestEngineTest, TimersFireInTheOrderInWhichTheyAreDueEachAtItsMoment) {

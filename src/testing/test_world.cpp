@@ -28,8 +28,9 @@ std::string seconds_text(Duration time) {
 
 testing::TestOptions checked(const testing::TestOptions& options) {
   if (options.seed == 0) {
-    throw InvalidArgument("TestOptions::seed is 0: give another number, so that a test is the same "
-                          "each time");
+    throw InvalidArgument(
+        "TestOptions::seed is 0: give another number, so that a test is the same "
+        "each time");
   }
   if (options.patience <= Duration::zero()) {
     throw InvalidArgument(std::string("TestOptions::patience is ")
@@ -104,6 +105,7 @@ struct TestWorld::Process {
     const SessionOptions options{
         .ttl = kSessionTime, .name = "test", .executor = &session_executor, .seed = seed};
     session = sync_wait(session_executor, Session::open(*store, options));
+    session_executor.drain();  // Its heartbeat waits for its time from here on.
     engine.emplace(*session, EngineOptions{.executor = &executor.get(),
                                            .queue = world.queue_,
                                            .watchdog_time = Duration::zero(),
@@ -113,10 +115,10 @@ struct TestWorld::Process {
     for (const testing::AnyWorkflow& workflow : world.workflows_) {
       probe.add(workflow.name(), workflow.code());
     }
-    probe.set_call_step([&world, life = world.life_](CalledStep called, StepCode& code,
-                                                     StepContext& context) {
-      return world.call_step(life, called, code, context);
-    });
+    probe.set_call_step(
+        [&world, life = world.life_](CalledStep called, StepCode& code, StepContext& context) {
+          return world.call_step(life, called, code, context);
+        });
     sync_wait(executor.get(), engine->recover_all());
   }
   void drain() {
@@ -371,8 +373,8 @@ Task<boost::json::value> TestWorld::call_step(std::uint64_t life, CalledStep cal
     throw Cancelled("the process of step '" + called.name + "' is dead");
   }
   const std::uint64_t number = ++calls_[called.name];
-  const std::string step = "step '" + called.name + "' of run '" + called.run_id + "' (" +
-                           called.workflow + ")";
+  const std::string step =
+      "step '" + called.name + "' of run '" + called.run_id + "' (" + called.workflow + ")";
   note(std::string(step).append(", attempt ").append(std::to_string(context.attempt())));
   if (context.attempt() > options_.attempts_max) {
     hopeless_ = std::string(step).append(" has failed ");
