@@ -493,6 +493,7 @@ std::vector<std::string> LiveRun::waits_for() const {
 
 std::vector<RunPlace> LiveRun::children() const {
   std::vector<RunPlace> places;
+  places.reserve(children_.size());
   for (const auto& [operation, child] : children_) {
     places.push_back(child.place);
   }

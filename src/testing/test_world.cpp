@@ -328,10 +328,10 @@ bool TestWorld::drive_until(const Check& done, const Act& stop, const Explain& e
       why = "the patience of this test, " + seconds_text(options_.patience) + ", is over";
     }
     if (!why.empty()) {
-      const std::string what = explain();
+      std::string text = explain();
       stop();
       process_->drain();
-      throw testing::StuckRun(what + ": " + why);
+      throw testing::StuckRun(text.append(": ").append(why));
     }
     if (!move_to(*next)) {
       break;
