@@ -52,8 +52,10 @@ Task<void> bury_sessions(Store& store) {
   }
 }
 
+}  // namespace
+
 /// One that is driven by hand, in the order of arrival or in one of the seed's.
-class HandDriven {
+class TestWorld::HandDriven {
  public:
   HandDriven(Clock& clock, bool shuffle, std::uint64_t seed) {
     if (shuffle) {
@@ -82,8 +84,6 @@ class HandDriven {
  private:
   std::variant<std::monostate, ManualExecutor, SeededExecutor> executor_;
 };
-
-}  // namespace
 
 /// What dies in a crash. The store outlives the tasks that use it.
 struct TestWorld::Process {

@@ -73,6 +73,7 @@ class TestWorld {
   [[nodiscard]] std::string trace() const;
 
  private:
+  class HandDriven;
   struct Process;
   struct Fake {
     StepFake call;
