@@ -16,6 +16,7 @@
 
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/executor.hpp>
+#include <holdfast/replay.hpp>
 #include <holdfast/session.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -27,6 +28,7 @@ namespace holdfast {
 namespace detail {
 
 class EngineCore;
+class EngineProbe;
 
 }  // namespace detail
 
@@ -267,13 +269,19 @@ class Engine {
   /// The run that has the id, or had it last. Nothing: there is none.
   [[nodiscard]] Task<std::optional<RunInfo>> describe(std::string_view id);
   [[nodiscard]] Task<RunPage> list(const RunFilter& filter = {});
+  /// The run that has the id, or had it last, with its journal as far as it has come: keep it in a
+  /// file, and let the tests of whoever changes its code `check_replay` it. Throws `NoSuchRun`.
+  [[nodiscard]] Task<RecordedRun> record(std::string_view id);
   /// Forgets runs that have ended longer ago than that; how many.
   [[nodiscard]] Task<std::size_t> purge(Duration older_than);
 
   /// For programs without threads of ours, with an executor that is driven by hand: each does once
   /// what happens by itself after `begin`.
   [[nodiscard]] Task<void> recover_all();
-  [[nodiscard]] Task<void> sweep();
+  /// Takes what is due by now, and reads what was sent; when the next timer of a run is due.
+  /// Nothing: no run waits for a time. There is no other time than that of the store: to have one
+  /// of your own, give the store a clock that you move (`VirtualClock`).
+  [[nodiscard]] Task<std::optional<StoreTime>> sweep();
   /// Goes on with a run, if this process drives it; how it stands.
   [[nodiscard]] Task<RunInfo> resume(std::string_view id);
 
@@ -284,6 +292,7 @@ class Engine {
  private:
   template <Payload Out>
   friend class RunHandle;
+  friend class detail::EngineProbe;
 
   template <typename Out>
   Task<RunHandle<Out>> handle_of(Task<std::string> started) {

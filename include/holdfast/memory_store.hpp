@@ -6,11 +6,19 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <holdfast/clock.hpp>
 #include <holdfast/store.hpp>
 
 namespace holdfast {
+
+/// What becomes of the commit at which a machine stops.
+enum class CrashOutcome : std::uint8_t {
+  kBySeed,      ///< One of the two.
+  kLost,        ///< It was not applied.
+  kUnanswered,  ///< It was applied, and nobody was told.
+};
 
 /// What goes wrong on a `MemoryDisk`, on purpose: for tests. The same seed makes the same faults.
 /// A chance is between 0 (never) and 1 (always), for each commit.
@@ -26,8 +34,9 @@ struct MemoryFaults {
   /// More than this many bytes of keys and values do not fit: `StoreFull`.
   std::size_t bytes_max = std::numeric_limits<std::size_t>::max();
   /// The machine stops at the n-th commit from now, counted from 1: before that commit is applied,
-  /// or after it and before anyone is told, by the seed.
+  /// or after it and before anyone is told.
   std::optional<std::uint64_t> crash_at_commit{};
+  CrashOutcome crash_outcome = CrashOutcome::kBySeed;
 };
 
 /// A disk that is made of memory: what stores are opened on, and what outlives them.
@@ -45,6 +54,8 @@ struct MemoryFaults {
 class MemoryDisk {
  public:
   explicit MemoryDisk(Clock& clock, const MemoryFaults& faults = {});
+  /// With these entries on it, at their versions: a copy of what another store has.
+  MemoryDisk(Clock& clock, std::vector<Entry> entries);
   MemoryDisk(const MemoryDisk&) = delete;
   MemoryDisk& operator=(const MemoryDisk&) = delete;
   ~MemoryDisk();
@@ -59,6 +70,8 @@ class MemoryDisk {
 
   /// Commits that were applied since the disk was made.
   [[nodiscard]] std::uint64_t commit_count() const;
+  /// How often it has crashed.
+  [[nodiscard]] std::uint64_t crash_count() const;
 
   class State;
   [[nodiscard]] State& state() noexcept { return *state_; }

@@ -25,6 +25,8 @@ struct RecordedRun {
   std::string root_id{};    ///< Empty: as `id`.
   std::string parent_id{};  ///< Empty: it is no child.
   StoreTime started_at{};
+  /// Of signals that the runs before it, which it continues, have taken.
+  std::vector<std::string> requests_done{};
 
   /// A line of JSON for the run, and one in hexadecimal for each row.
   [[nodiscard]] std::string to_text() const;

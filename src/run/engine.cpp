@@ -114,12 +114,15 @@ Task<std::optional<RunInfo>> Engine::describe(std::string_view id) {
 Task<RunPage> Engine::list(const RunFilter& filter) {
   return detail::list_runs(core_->store(), detail::RunSearch(filter));
 }
+Task<RecordedRun> Engine::record(std::string_view id) {
+  return detail::record_run(core_->store(), std::string(id));
+}
 Task<std::size_t> Engine::purge(Duration older_than) {
   return purge_older(core_->store(), older_than);
 }
 
 Task<void> Engine::recover_all() { return core_->recover_all(); }
-Task<void> Engine::sweep() { return core_->sweep(); }
+Task<std::optional<StoreTime>> Engine::sweep() { return core_->sweep(); }
 Task<RunInfo> Engine::resume(std::string_view id) { return core_->resume(std::string(id)); }
 
 std::size_t Engine::live_runs() const { return core_->live_runs(); }

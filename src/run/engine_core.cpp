@@ -122,12 +122,24 @@ Task<void> EngineCore::take_share() {
   world_->agenda.ring();
 }
 
-Task<void> EngineCore::sweep() {
+Task<std::optional<StoreTime>> EngineCore::sweep() {
   co_await take_share();
   co_await read_inbox(inboxes_of(queue()));
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     co_await tenure->fire_due();
   }
+  co_return next_due();
+}
+
+std::optional<StoreTime> EngineCore::next_due() const {
+  std::optional<StoreTime> next;
+  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
+    const std::optional<StoreTime> due = tenure->next_due();
+    if (due && (!next || *due < *next)) {
+      next = due;
+    }
+  }
+  return next;
 }
 
 Task<void> EngineCore::stop(Duration grace) {
@@ -204,14 +216,10 @@ Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
   RunWorld& world = *core->world_;
   for (;;) {
     const std::uint64_t heard = world.agenda.count();
-    std::optional<StoreTime> next;
     for (const std::shared_ptr<Tenure>& tenure : core->ownership_->tenures()) {
       co_await tenure->fire_due();
-      const std::optional<StoreTime> due = tenure->next_due();
-      if (due && (!next || *due < *next)) {
-        next = due;
-      }
     }
+    const std::optional<StoreTime> next = core->next_due();
     if (!next) {
       co_await world.agenda.rung_since(heard);
       continue;

@@ -48,7 +48,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   void close();
 
   [[nodiscard]] Task<void> recover_all();
-  [[nodiscard]] Task<void> sweep();
+  [[nodiscard]] Task<std::optional<StoreTime>> sweep();
   [[nodiscard]] Task<RunInfo> resume(std::string id);
 
   [[nodiscard]] Task<std::string> start(std::string type, boost::json::value input,
@@ -63,6 +63,10 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] const std::string& queue() const noexcept { return ownership_->queue(); }
   [[nodiscard]] Store& store() const noexcept { return world_->store; }
   [[nodiscard]] std::string next_uid(StoreTime now) { return world_->next_uid(now); }
+  [[nodiscard]] RunWorld& world() const noexcept { return *world_; }
+  /// Of all timers, as far as they have been read.
+  [[nodiscard]] std::optional<StoreTime> next_due() const;
+  [[nodiscard]] const Ownership& ownership() const noexcept { return *ownership_; }
   [[nodiscard]] std::size_t live_runs() const;
   [[nodiscard]] std::size_t partitions() const { return ownership_->tenures().size(); }
 

@@ -455,6 +455,37 @@ TEST_F(EngineTest, AResetRunGoesOnFromAnEarlierPoint) {
   EXPECT_EQ(world.charges, 1) << "that is before the point";
 }
 
+TEST_F(EngineTest, ARunIsRecordedAsFarAsItHasCome) {
+  Process& one = process();
+  const std::string id = run(one, one.engine->start(kFulfil, "a", {.id = "order-1"})).id();
+  EXPECT_EQ(run(one, one.engine->record(id)).rows.size(), 2U) << "begun, and charged";
+  advance(25h);
+  run(one, one.engine->signal(id, "shipped", std::string("x")));
+  const RecordedRun recorded = run(one, one.engine->record(id));
+  EXPECT_EQ(recorded.id, "order-1");
+  EXPECT_EQ(recorded.type, "fulfil");
+  EXPECT_EQ(recorded.input, "a");
+  const ReplayVerdict verdict = check_replay(kFulfil, RecordedRun::from_text(recorded.to_text()));
+  EXPECT_TRUE(verdict.fits) << verdict.complaint;
+  EXPECT_TRUE(verdict.ended);
+  EXPECT_EQ(verdict.rows, recorded.rows.size());
+  EXPECT_THROW(run(one, one.engine->record("nobody")), NoSuchRun);
+}
+
+TEST_F(EngineTest, ASweepByHandSaysWhenItIsToBeDoneAgain) {
+  Process& one = client();
+  run(one, one.engine->recover_all());
+  EXPECT_FALSE(run(one, one.engine->sweep())) << "nobody waits for a time";
+  const auto started = run(one, one.engine->start(kFulfil, "a"));
+  run(one, one.engine->signal(started.id(), "shipped", std::string("x")));
+  const StoreTime now = run(one, one.store->time());
+  EXPECT_EQ(run(one, one.engine->sweep()), now + 24h);
+  advance(24h);
+  EXPECT_EQ(world.mails, 0) << "nothing happens by itself";
+  EXPECT_FALSE(run(one, one.engine->sweep()));
+  EXPECT_EQ(run(one, started.result()), "a/1 x");
+}
+
 TEST_F(EngineTest, PurgedRunsAreGone) {
   Process& one = process();
   const std::string id = run(one, one.engine->start(kAtOnce, 1)).id();

@@ -501,6 +501,28 @@ bool LiveRun::is_quiet() const {
                      [](const auto& step) { return step->is_pausing(); });
 }
 
+std::vector<std::string> LiveRun::waits_for() const {
+  std::vector<std::string> waits = machine_.waits_for();
+  for (const std::shared_ptr<StepRun>& step : open()) {
+    waits.push_back(
+        "step '" + step->name() +
+        (step->is_pausing() ? "', which is tried again later" : "', which is under way"));
+  }
+  if (!timers_.empty()) {
+    waits.emplace_back("a time");
+  }
+  return waits;
+}
+
+std::vector<RunPlace> LiveRun::children() const {
+  std::vector<RunPlace> places;
+  places.reserve(children_.size());
+  for (const auto& [operation, child] : children_) {
+    places.push_back(child.place);
+  }
+  return places;
+}
+
 std::optional<Version> LiveRun::end_version() const {
   const std::lock_guard lock(mutex_);
   return end_version_;

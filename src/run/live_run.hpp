@@ -122,6 +122,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Nothing is in hand: no activation, and no step.
   [[nodiscard]] bool is_quiet() const;
 
+  /// What it waits for, in words, and the children among that. While nobody drives it.
+  [[nodiscard]] std::vector<std::string> waits_for() const;
+  [[nodiscard]] std::vector<RunPlace> children() const;
+
   /// Rung at its end, or when it is not here any more.
   [[nodiscard]] Bell& ended() noexcept { return ended_; }
   /// With which commit it ended; nothing: it has not, or not here. Then `head` says how.

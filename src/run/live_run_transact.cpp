@@ -92,8 +92,7 @@ Task<void> LiveRun::transact(std::shared_ptr<StepRun> step, std::uint32_t attemp
     } else if (done.outcome) {
       Activated activated = machine_.replay(row);
       activated.record = std::move(row);
-      after_commit(std::move(writing), std::move(activated), {}, done.outcome->committed()->version,
-                   now);
+      after_commit(writing, activated, {}, done.outcome->committed()->version, now);
     }
     co_return;
   }

@@ -2,6 +2,7 @@
 #include <holdfast/replay.hpp>
 
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -63,6 +64,21 @@ std::string text_member(const boost::json::object& object, std::string_view name
   return std::string(member->get_string());
 }
 
+std::vector<std::string> texts_in(const boost::json::value& value, std::size_t line) {
+  std::vector<std::string> texts;
+  const boost::json::array* const array = value.if_array();
+  if (array == nullptr) {
+    refuse_line(line, "'requests_done' is no list");
+  }
+  for (const boost::json::value& text : *array) {
+    if (!text.is_string()) {
+      refuse_line(line, "'requests_done' is no list of texts");
+    }
+    texts.emplace_back(text.get_string());
+  }
+  return texts;
+}
+
 RecordedRun read_head(std::string_view text, std::size_t line) {
   boost::json::error_code error;
   const boost::json::value value = detail::exact_parse(text, detail::kPayloadDepthMax + 1, error);
@@ -85,6 +101,9 @@ RecordedRun read_head(std::string_view text, std::size_t line) {
   const boost::json::value* started = object.if_contains("started_at_ns");
   if (input == nullptr || started == nullptr || !started->is_int64()) {
     refuse_line(line, "it has no 'input', or no whole number 'started_at_ns'");
+  }
+  if (const boost::json::value* requests = object.if_contains("requests_done")) {
+    run.requests_done = texts_in(*requests, line);
   }
   run.input = *input;
   run.started_at = StoreTime(Duration(started->get_int64()));
@@ -115,6 +134,9 @@ std::string RecordedRun::to_text() const {
   head["root_id"] = root_id;
   head["parent_id"] = parent_id;
   head["started_at_ns"] = started_at.time_since_epoch().count();
+  if (!requests_done.empty()) {
+    head["requests_done"] = boost::json::value_from(requests_done);
+  }
   head["input"] = input;
   std::string text = boost::json::serialize(head);
   text.push_back('\n');
@@ -157,8 +179,8 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
     throw InvalidArgument("the recorded run '" + run.id + "' is of workflow '" + run.type +
                           "', and the code is that of '" + std::string(name) + "'");
   }
-  RunMachine machine(
-      code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id, run.started_at});
+  RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
+                            run.started_at, run.requests_done});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

@@ -10,6 +10,7 @@
 
 #include "gate/session_rules.hpp"
 #include "run_keys.hpp"
+#include "run_payload.hpp"
 #include "run_rows.hpp"
 
 namespace holdfast::detail {
@@ -103,6 +104,28 @@ Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run) {
     rows.push_back(run.head.last());
   }
   co_return rows;
+}
+
+Task<RecordedRun> record_run(Store& store, std::string id) {
+  const std::optional<RunRow> run = co_await find_run(store, id);
+  if (!run) {
+    throw NoSuchRun("there is no run '" + id + "' in " + store.url());
+  }
+  const record::RunHead& head = run->head;
+  RecordedRun recorded;
+  recorded.id = id_of(head, run->place);
+  recorded.type = head.type();
+  recorded.input = parse_payload(head.input());
+  recorded.uid = run->place.uid;
+  recorded.root_id = head.root_id();
+  recorded.parent_id = head.parent().id();
+  recorded.started_at = time_of(head.started_at_ns());
+  recorded.requests_done.assign(head.requests().begin(), head.requests().end());
+  const std::vector<record::Activation> journal = co_await read_journal(store, *run);
+  for (const record::Activation& row : journal) {
+    recorded.rows.push_back(row.SerializeAsString());
+  }
+  co_return recorded;
 }
 
 Task<RunInfo> describe_run(Store& store, RunRow run) {

@@ -30,6 +30,9 @@ struct RunRow {
 /// All rows of its journal, those in its head included.
 [[nodiscard]] Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run);
 
+/// Throws `NoSuchRun`.
+[[nodiscard]] Task<RecordedRun> record_run(Store& store, std::string id);
+
 [[nodiscard]] Task<RunInfo> describe_run(Store& store, RunRow run);
 
 /// `RunFilter`, kept.

@@ -654,6 +654,21 @@ RunMachine::Operation RunMachine::begin_state(std::string_view key,
   return operation;
 }
 
+std::vector<std::string> RunMachine::waits_for() const {
+  std::vector<std::string> waits;
+  for (const std::string& name : signals_.awaited()) {
+    waits.push_back("signal '" + name + "'");
+  }
+  if (!conditions_.empty()) {
+    std::string text("a wait_until whose predicate is false");
+    for (const std::string& name : signals_.handled()) {
+      text.append(", which a signal '").append(name).append("' might change");
+    }
+    waits.push_back(std::move(text));
+  }
+  return waits;
+}
+
 RunMachine::Operation RunMachine::begin_condition(std::function<bool()> predicate,
                                                   std::optional<Duration> timeout) {
   check_may_begin();

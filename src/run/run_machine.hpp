@@ -137,6 +137,9 @@ class RunMachine {
   /// `UpdateRefused` with what the validator says. Between activations.
   void check_update(std::string_view name, boost::json::value payload);
 
+  /// What it waits for that only somebody outside can bring about, in words. Between activations.
+  [[nodiscard]] std::vector<std::string> waits_for() const;
+
   // For `Context`.
 
   [[nodiscard]] const Facts& facts() const noexcept { return facts_; }

@@ -38,7 +38,8 @@ RecordedRun recorded() {
 }
 
 TEST(RecordedRuns, AreTheSameAsAText) {
-  const RecordedRun run = recorded();
+  RecordedRun run = recorded();
+  run.requests_done = {"first", "second"};
   const RecordedRun again = RecordedRun::from_text("# a comment\n\n" + run.to_text());
   EXPECT_EQ(again.id, run.id);
   EXPECT_EQ(again.type, run.type);
@@ -46,6 +47,7 @@ TEST(RecordedRuns, AreTheSameAsAText) {
   EXPECT_EQ(again.input, run.input);
   EXPECT_EQ(again.started_at, run.started_at);
   EXPECT_EQ(again.rows, run.rows);
+  EXPECT_EQ(again.requests_done, run.requests_done);
   EXPECT_EQ(again.to_text(), run.to_text());
 }
 

@@ -109,6 +109,26 @@ void RunSignals::know(const std::vector<std::string>& requests) {
   }
 }
 
+std::vector<std::string> RunSignals::awaited() const {
+  std::vector<std::string> names;
+  for (const auto& [name, from] : lines_) {
+    if (std::any_of(from.awaited.begin(), from.awaited.end(), is_waited_for)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> RunSignals::handled() const {
+  std::vector<std::string> names;
+  for (const auto& [name, from] : lines_) {
+    if (from.handler) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 void RunSignals::forget_handlers() {
   for (auto& [name, from] : lines_) {
     from.handler = nullptr;

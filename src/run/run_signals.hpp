@@ -34,6 +34,9 @@ class RunSignals {
   /// before this run began.
   [[nodiscard]] std::vector<std::string> requests_done() const;
   void know(const std::vector<std::string>& requests);
+  /// Names of signals that somebody waits for, and of those that have a handler.
+  [[nodiscard]] std::vector<std::string> awaited() const;
+  [[nodiscard]] std::vector<std::string> handled() const;
   /// What a handler refers to is about to go.
   void forget_handlers();
 

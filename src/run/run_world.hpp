@@ -14,6 +14,7 @@
 #include <holdfast/store.hpp>
 
 #include "bell.hpp"
+#include "call_step.hpp"
 #include "coro/background_tasks.hpp"
 #include "run_place.hpp"
 #include "watchdog.hpp"
@@ -50,6 +51,8 @@ struct RunWorld {
   /// Who drives the runs of a partition, if it is this process.
   std::function<std::shared_ptr<Tenure>(const RunPlace& place)> tenure_of;
   std::function<void(const std::string& text)> warn;
+  /// Of the test kit, instead of the code of steps. Empty: that itself.
+  CallStep call_step;
 
   /// A uid, or a ticket: sorted by time, in the order in which this process asked for them.
   [[nodiscard]] std::string next_uid(StoreTime now) {

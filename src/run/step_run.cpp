@@ -168,7 +168,7 @@ Task<StepRun::Ended> StepRun::call(Step step, Run run, Version wait_for, StepCon
         throw Cancelled("what the step is part of was lost");
       }
     }
-    const boost::json::value value = co_await step->begun_.code->run(context);
+    const boost::json::value value = co_await run_code(step, run, context);
     ended.payload = payload_text(value, step->begun_.name);
   } catch (...) {
     ended = step->failed_with(std::current_exception());
@@ -226,6 +226,16 @@ void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
   Ended ended = failed_with(error);
   ended.try_again = ended.try_again && may_try_again;
   end_attempt(run, std::move(ended), attempt);
+}
+
+Task<boost::json::value> StepRun::run_code(Step step, Run run, StepContext& context) {
+  const BegunStep& begun = step->begun_;
+  const CallStep& call_instead = run->tenure_->world().call_step;
+  if (!call_instead) {
+    return begun.code->run(context);
+  }
+  const RunMachine::Facts& facts = run->machine_.facts();
+  return call_instead({begun.name, facts.id, facts.type, facts.input}, *begun.code, context);
 }
 
 /// Whether the workflow is to hear of it; otherwise it is tried again, or nobody cares.

@@ -59,6 +59,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   /// Nobody waits for its end.
   void abandon();
 
+  [[nodiscard]] const std::string& name() const noexcept { return begun_.name; }
   /// Nothing is done for it at present.
   [[nodiscard]] bool is_pausing() const;
   /// Of its pauses: the one that is written down, and the one that is to be.
@@ -97,6 +98,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   [[nodiscard]] Ended failed_with(const std::exception_ptr& error) const;
   void end_attempt(const Run& run, Ended ended, std::uint32_t number);
   [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for, StepContext& context);
+  [[nodiscard]] static Task<boost::json::value> run_code(Step step, Run run, StepContext& context);
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
   [[nodiscard]] bool decide(Ended& ended);

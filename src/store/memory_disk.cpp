@@ -27,11 +27,15 @@ std::exception_ptr power_cut() {
 MemoryDisk::MemoryDisk(Clock& clock, const MemoryFaults& faults)
     : state_(std::make_unique<State>(clock, faults)) {}
 
+MemoryDisk::MemoryDisk(Clock& clock, std::vector<Entry> entries)
+    : state_(std::make_unique<State>(clock, std::move(entries))) {}
+
 MemoryDisk::~MemoryDisk() = default;
 
 void MemoryDisk::crash() { state_->crash(); }
 void MemoryDisk::set_faults(const MemoryFaults& faults) { state_->set_faults(faults); }
 std::uint64_t MemoryDisk::commit_count() const { return state_->commit_count(); }
+std::uint64_t MemoryDisk::crash_count() const { return state_->generation() - 1; }
 
 MemoryDisk::State::SyncTimer::SyncTimer(State& owner) noexcept
     : Timer([](Timer& timer) noexcept { static_cast<SyncTimer&>(timer).state.sync_due(); }),
@@ -39,6 +43,17 @@ MemoryDisk::State::SyncTimer::SyncTimer(State& owner) noexcept
 
 MemoryDisk::State::State(Clock& clock, const MemoryFaults& faults) : clock_(clock) {
   set_faults(faults);
+}
+
+MemoryDisk::State::State(Clock& clock, std::vector<Entry> entries) : State(clock, MemoryFaults{}) {
+  for (Entry& entry : entries) {
+    if (entry.key.empty() || entry.version == 0) {
+      throw InvalidArgument("an entry for a memory disk has no key, or version 0: key '" +
+                            detail::printable(entry.key) + "'");
+    }
+    last_ = std::max(last_, entry.version);
+    static_cast<void>(replace(entry.key, std::move(entry.value), entry.version));
+  }
 }
 
 MemoryDisk::State::~State() {
@@ -80,6 +95,13 @@ void MemoryDisk::State::set_faults(const MemoryFaults& faults) {
 
 bool MemoryDisk::State::chance(double probability) {
   return probability > 0 && std::bernoulli_distribution(probability)(random_);
+}
+
+bool MemoryDisk::State::fails_before_it_is_applied(bool crashes) {
+  if (crashes && faults_.crash_outcome != CrashOutcome::kBySeed) {
+    return faults_.crash_outcome == CrashOutcome::kLost;
+  }
+  return chance(0.5);
 }
 
 void MemoryDisk::State::check_alive(std::uint64_t generation) const {
@@ -196,7 +218,7 @@ MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, 
   const bool crashes = commits_until_crash_ == 1;
   commits_until_crash_ -= commits_until_crash_ == 0 ? 0 : 1;
   const bool fails = crashes || chance(faults_.unknown_chance);
-  const bool fails_before = fails && chance(0.5);
+  const bool fails_before = fails && fails_before_it_is_applied(crashes);
   std::optional<CommitOutcome> outcome;
   if (!fails_before) {
     outcome = apply(std::move(batch), news);

@@ -25,6 +25,7 @@ namespace holdfast {
 class MemoryDisk::State {
  public:
   State(Clock& clock, const MemoryFaults& faults);
+  State(Clock& clock, std::vector<Entry> entries);
   ~State();
 
   [[nodiscard]] Clock& clock() const noexcept { return clock_; }
@@ -123,6 +124,7 @@ class MemoryDisk::State {
   };
 
   [[nodiscard]] bool chance(double probability);
+  [[nodiscard]] bool fails_before_it_is_applied(bool crashes);
   void refuse_the_dead(std::uint64_t generation) const;
   [[nodiscard]] std::optional<Version> version_of(const std::string& key) const;
   [[nodiscard]] std::optional<Entry> entry_of(const std::string& key) const;

@@ -152,6 +152,35 @@ TEST_F(MemoryDiskTest, TheMachineStopsAtTheCommitThatWasChosen) {
   EXPECT_EQ(seen.size(), 2U) << "before it and after it";
 }
 
+TEST_F(MemoryDiskTest, WhatBecomesOfThatCommitCanBeChosen) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    for (const CrashOutcome outcome : {CrashOutcome::kLost, CrashOutcome::kUnanswered}) {
+      disk_ = std::make_shared<MemoryDisk>(world_.clock);
+      store_ = open_memory_store(disk_);
+      fault({.seed = seed, .crash_at_commit = 2, .crash_outcome = outcome});
+      ASSERT_TRUE(apply("a").committed());
+      EXPECT_EQ(disk_->crash_count(), 0U);
+      EXPECT_THROW(static_cast<void>(apply("b")), OutcomeUnknown);
+      EXPECT_EQ(disk_->crash_count(), 1U);
+      store_ = open_memory_store(disk_);
+      EXPECT_EQ(value("b"), outcome == CrashOutcome::kLost ? "(absent)" : "v");
+      EXPECT_TRUE(apply("c").committed()) << "it stops once";
+    }
+  }
+}
+
+TEST_F(MemoryDiskTest, MayBeginWithEntriesAtTheirVersions) {
+  const std::vector<Entry> entries{{"a", "1", 7}, {"b", "2", 3}};
+  disk_ = std::make_shared<MemoryDisk>(world_.clock, entries);
+  store_ = open_memory_store(disk_);
+  EXPECT_EQ(world_.run(store_->scan("")).entries, entries);
+  const CommitOutcome outcome =
+      world_.run(store_->commit(Batch().require_version("b", 3).put("b", "3")));
+  ASSERT_TRUE(outcome.committed());
+  EXPECT_EQ(outcome.committed()->version, 8U) << "above all that there are";
+  EXPECT_THROW(MemoryDisk(world_.clock, std::vector<Entry>{{"a", "1", 0}}), InvalidArgument);
+}
+
 TEST_F(MemoryDiskTest, TheSameSeedMakesTheSameFaults) {
   const auto play = [&](std::uint64_t seed) {
     disk_ = std::make_shared<MemoryDisk>(world_.clock);
