@@ -41,7 +41,9 @@ void refuse_second_await(std::string_view what) {
 void refuse_transaction() { throw WrongContext("a step that is no transaction was called as one"); }
 
 void refuse_without_transaction() {
-  throw WrongContext("the function of a transaction was called outside of one");
+  throw PermanentFailure(
+      "there is no database here that a transaction could be one of: use a store of SQLite, and in "
+      "a test with holdfast/testing.hpp fake it");
 }
 
 void check_is_workflow(bool is_workflow) {

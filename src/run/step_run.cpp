@@ -120,7 +120,7 @@ void StepRun::begin_attempt(const Run& run, Start start) {
       first_began_ = attempt_began_;
     }
   }
-  if (begun_.code->transacts()) {
+  if (begun_.code->transacts() && !world.call_step) {
     ask_for_transaction(run, start.number);
   } else {
     BackgroundTasks& where = begun_.code->blocks() ? world.step_tasks : world.tasks;
