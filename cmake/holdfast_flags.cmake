@@ -57,7 +57,7 @@ set(holdfast_warnings
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND holdfast_warnings -Wduplicated-cond -Wlogical-op -Wsuggest-override)
   if(CMAKE_UNITY_BUILD)
-    # In a batch a source file is an included one, whose local types g++ takes for those of a header.
+    # In a batch a source file is an included one, and g++ takes its local types for a header's.
     list(APPEND holdfast_warnings -Wno-subobject-linkage)
   endif()
   if(HOLDFAST_SANITIZE)

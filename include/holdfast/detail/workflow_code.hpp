@@ -35,7 +35,7 @@ concept Payload = std::is_void_v<T> || std::same_as<T, boost::json::value> ||
 
 namespace detail {
 
-/// Throw `WrongContext`.
+/// A step was called as a transaction, or the other way round.
 [[noreturn]] void refuse_transaction();
 [[noreturn]] void refuse_without_transaction();
 
