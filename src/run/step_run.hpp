@@ -59,7 +59,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   /// Nobody waits for its end.
   void abandon();
 
-  [[nodiscard]] const std::string& name() const noexcept { return begun_.name; }
   /// Nothing is done for it at present.
   [[nodiscard]] bool is_pausing() const;
   /// Of its pauses: the one that is written down, and the one that is to be.
