@@ -193,10 +193,12 @@ void add_workflows(Engine& engine) {
 }
 
 struct Worker {
-  explicit Worker(Store& store)
+  explicit Worker(Store& store, bool knows_workflows = true)
       : session(sync_wait(pool, Session::open(store))),
         engine(std::in_place, *session, EngineOptions{.executor = &pool, .warn = note_warning}) {
-    add_workflows(*engine);
+    if (knows_workflows) {
+      add_workflows(*engine);
+    }
     sync_wait(pool, engine->begin());
   }
   Worker(const Worker&) = delete;
@@ -473,6 +475,31 @@ TEST_F(TransactTest, AProcessThatWasDeposedChangesNothing) {
   EXPECT_EQ(moved(), 10);
   const std::lock_guard lock(warnings_mutex);
   EXPECT_NE(warnings.find("another process has taken it over"), std::string::npos) << warnings;
+}
+
+/// The heir writes nothing into the journal, so nothing but the epoch stands in the way.
+TEST_F(TransactTest, TheEpochAloneKeepsADeposedProcessFromChangingAnything) {
+  PausingStore paused(*store_);
+  const auto other_store = open_sqlite_store(folder_ / "runs.db");
+  Worker old(paused);
+  std::unique_ptr<Worker> heir;
+  paused.before_transaction = [&] {
+    std::thread([&] {
+      ThreadPool pool(1);
+      static_cast<void>(
+          sync_wait(pool, other_store->commit(std::move(Batch().erase(old.session->key())))));
+      heir = std::make_unique<Worker>(*other_store, false);
+    }).join();
+  };
+  static_cast<void>(sync_wait(old.pool, old.engine->start(kMoveOnce, {.id = "the-run"})));
+  sync_wait(old.pool, old.engine->stop());
+  ASSERT_NE(heir, nullptr);
+  EXPECT_EQ(calls, 1) << "the one that was deposed did not come to its function";
+  EXPECT_EQ(moved(), 0);
+  heir->stop();
+  Worker next(*other_store);
+  EXPECT_EQ(sync_wait(next.pool, next.engine->handle(kMoveOnce, "the-run").result()), 2);
+  EXPECT_EQ(moved(), 10);
 }
 
 }  // namespace

@@ -190,14 +190,14 @@ TEST_F(SqliteTransactionTest, WhatIsTheStoresIsRefusedAndNamed) {
   put("kept", "1");
   for (const auto& [text, why] : refused) {
     SCOPED_TRACE(text);
-    const std::string thrown = refusal_of([&text = text](Transaction& transaction) {
-      run_sql(sqlite_connection(transaction), text);
+    const std::string thrown = refusal_of([&sql_text = text](Transaction& transaction) {
+      run_sql(sqlite_connection(transaction), sql_text);
       return Batch();
     });
     EXPECT_NE(thrown.find(why), std::string::npos) << thrown;
     // Whoever does not look at what SQLite says gets no further.
-    const std::string ignored = refusal_of([&text = text](Transaction& transaction) {
-      sqlite3_exec(sqlite_connection(transaction), text.c_str(), nullptr, nullptr, nullptr);
+    const std::string ignored = refusal_of([&sql_text = text](Transaction& transaction) {
+      sqlite3_exec(sqlite_connection(transaction), sql_text.c_str(), nullptr, nullptr, nullptr);
       return Batch();
     });
     EXPECT_EQ(thrown, ignored);
