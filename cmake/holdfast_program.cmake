@@ -28,6 +28,8 @@ endfunction()
 function(holdfast_example)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;EXPECT;TIMEOUT" "SOURCES;LIBS;LABELS;ARGS")
   holdfast_program(NAME example_${arg_NAME} SOURCES ${arg_SOURCES} LIBS ${arg_LIBS})
+  # In a batch it would be taken for a header, which uses no names in the global namespace.
+  set_property(TARGET example_${arg_NAME} PROPERTY UNITY_BUILD OFF)
   if(HOLDFAST_BUILD_TESTS)
     set(command $<TARGET_FILE:example_${arg_NAME}> ${arg_ARGS})
     if(arg_EXPECT)

@@ -258,11 +258,11 @@ Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
       batch.put(there.message(world_->next_uid(now)), message.SerializeAsString());
       outcome = co_await apply(std::move(batch));
     } else {
-      std::string uid = world_->next_uid(now);
+      const std::string uid = world_->next_uid(now);
       batch.put(name_key, name_row(keys_.place_of(uid)));
       record::RunHead head = message.start();
       head.set_started_at_ns(ns_of(now));
-      outcome = co_await start(std::move(uid), std::move(head), std::move(batch));
+      outcome = co_await start(uid, std::move(head), std::move(batch));
     }
     done = !outcome || outcome->committed() != nullptr;
   }
