@@ -10,7 +10,7 @@ namespace holdfast::detail {
 namespace {
 
 template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse_option(const Parts&... parts) {
   std::ostringstream text;
   (text << ... << parts);
   throw InvalidArgument(text.str());
@@ -21,8 +21,8 @@ double seconds(Duration time) { return std::chrono::duration<double>(time).count
 void check_not_negative(std::string_view kind, std::string_view name, std::string_view field,
                         Duration time) {
   if (time < Duration::zero()) {
-    refuse(kind, " '", name, "': ", field, " is ", seconds(time),
-           " s; give a time, or zero for none");
+    refuse_option(kind, " '", name, "': ", field, " is ", seconds(time),
+                  " s; give a time, or zero for none");
   }
 }
 
@@ -36,25 +36,27 @@ void check_options(std::string_view step, const StepOptions& options) {
   check_not_negative("step", step, "retry.pause_first", retry.pause_first);
   check_not_negative("step", step, "retry.pause_max", retry.pause_max);
   if (!std::isfinite(retry.factor) || retry.factor < 1.0) {
-    refuse("step '", step, "': retry.factor is ", retry.factor,
-           "; pauses do not get shorter: give 1 or more");
+    refuse_option("step '", step, "': retry.factor is ", retry.factor,
+                  "; pauses do not get shorter: give 1 or more");
   }
   if (retry.pause_first > retry.pause_max) {
-    refuse("step '", step, "': retry.pause_first is ", seconds(retry.pause_first),
-           " s, and retry.pause_max ", seconds(retry.pause_max),
-           " s: the first pause is not longer than the longest");
+    refuse_option("step '", step, "': retry.pause_first is ", seconds(retry.pause_first),
+                  " s, and retry.pause_max ", seconds(retry.pause_max),
+                  " s: the first pause is not longer than the longest");
   }
 }
 
 void check_transaction_options(std::string_view transaction, const StepOptions& options) {
   if (options.heartbeat_timeout != Duration::zero()) {
-    refuse("transaction '", transaction, "': heartbeat_timeout is ",
-           seconds(options.heartbeat_timeout),
-           " s; a transaction has no heartbeats: give zero, and an attempt_timeout if need be");
+    refuse_option(
+        "transaction '", transaction, "': heartbeat_timeout is ",
+        seconds(options.heartbeat_timeout),
+        " s; a transaction has no heartbeats: give zero, and an attempt_timeout if need be");
   }
   if (options.side_effect_free) {
-    refuse("transaction '", transaction,
-           "': side_effect_free is true; a transaction is for its effect: use run for one without");
+    refuse_option(
+        "transaction '", transaction,
+        "': side_effect_free is true; a transaction is for its effect: use run for one without");
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kFormat = 1;
 
-[[noreturn]] void refuse(const std::string& key, const std::string& why) {
+[[noreturn]] void refuse_record(const std::string& key, const std::string& why) {
   throw StoreCorrupt("the cell " + printable(key) + " cannot be read: " + why +
                      ". Its record is damaged, or something else is stored there");
 }
@@ -38,7 +38,8 @@ json::object parsed(const Entry& entry) {
   constexpr std::size_t kDepthMax = kCellDepthMax + 1;  // The envelope is a level, too.
   json::value document = exact_parse(entry.value, kDepthMax, error);
   if (error || !document.is_object()) {
-    refuse(entry.key, error ? "it is no JSON (" + error.message() + ")" : "it is no JSON object");
+    refuse_record(entry.key,
+                  error ? "it is no JSON (" + error.message() + ")" : "it is no JSON object");
   }
   return std::move(document.get_object());
 }
@@ -48,7 +49,7 @@ void check_format(const json::object& members, const std::string& key) {
   json::error_code error;
   const auto format = member == nullptr ? 0 : member->to_number<std::uint64_t>(error);
   if (error || format == 0) {
-    refuse(key, "it has no format");
+    refuse_record(key, "it has no format");
   }
   if (format > kFormat) {
     throw NewerFormat("the cell " + printable(key) + " has format " + std::to_string(format) +
@@ -94,7 +95,7 @@ Envelope::Envelope() { members_["format"] = kFormat; }
 Envelope::Envelope(const Entry& entry) : members_(parsed(entry)) {
   check_format(members_, entry.key);
   if (!members_.contains("value")) {
-    refuse(entry.key, "it has no value");
+    refuse_record(entry.key, "it has no value");
   }
 }
 

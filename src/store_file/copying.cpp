@@ -60,7 +60,7 @@ void copy_files(const Files& files, const Layout& from, const StoreRecord& recor
   files.sync_directory(to.folder());
 }
 
-[[noreturn]] void refuse(const Path& path) {
+[[noreturn]] void refuse_copy(const Path& path) {
   throw InvalidArgument("a backup cannot be made at " + quoted(path) +
                         ", as something is there: name a new place");
 }
@@ -69,7 +69,7 @@ void copy_files(const Files& files, const Layout& from, const StoreRecord& recor
 void rename_to_new(const Files& files, const Path& from, const Path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST) {
-      refuse(to);
+      refuse_copy(to);
     }
     throw FileError("rename", from, errno);
   }
@@ -84,10 +84,10 @@ void copy_store(const Files& files, const Layout& from, const StoreRecord& recor
   Path unfinished = target;
   unfinished += ".tmp";
   if (files.exists(target)) {
-    refuse(target);
+    refuse_copy(target);
   }
   if (!files.make_directory(unfinished)) {
-    refuse(unfinished);
+    refuse_copy(unfinished);
   }
   try {
     copy_files(files, from, record, Layout(unfinished));
