@@ -20,7 +20,7 @@ record::RunEvent event_of(record::RunEvent::Kind kind, std::string name,
   return event;
 }
 
-record::RunMessage message_of(record::RunMessage::Kind kind) {
+record::RunMessage bare_message(record::RunMessage::Kind kind) {
   record::RunMessage message;
   message.set_kind(kind);
   return message;
@@ -74,7 +74,7 @@ Task<boost::json::value> Engine::run_result(std::string id) { return core_->resu
 
 Task<void> Engine::send_signal(std::string id, std::string name, boost::json::value payload,
                                std::string request_id) {
-  record::RunMessage message = message_of(record::RunMessage::EVENT);
+  record::RunMessage message = bare_message(record::RunMessage::EVENT);
   *message.mutable_event() =
       event_of(record::RunEvent::SIGNALLED, std::move(name), payload, std::move(request_id));
   return core_->send(std::move(id), std::move(message));
@@ -89,19 +89,19 @@ Task<boost::json::value> Engine::ask(std::string id, std::string name, boost::js
 }
 
 Task<void> Engine::cancel(std::string_view id) {
-  record::RunMessage message = message_of(record::RunMessage::EVENT);
+  record::RunMessage message = bare_message(record::RunMessage::EVENT);
   message.mutable_event()->set_kind(record::RunEvent::CANCEL_REQUESTED);
   return core_->send(std::string(id), std::move(message));
 }
 
 Task<void> Engine::terminate(std::string_view id, std::string_view reason) {
-  record::RunMessage message = message_of(record::RunMessage::TERMINATE);
+  record::RunMessage message = bare_message(record::RunMessage::TERMINATE);
   message.mutable_event()->set_payload(std::string(reason));
   return core_->send(std::string(id), std::move(message));
 }
 
 Task<void> Engine::retry_now(std::string_view id) {
-  return core_->send(std::string(id), message_of(record::RunMessage::RETRY_NOW));
+  return core_->send(std::string(id), bare_message(record::RunMessage::RETRY_NOW));
 }
 
 Task<void> Engine::reset(std::string_view id, std::uint64_t rows, std::string_view reason) {

@@ -176,6 +176,16 @@ Task<StepRun::Ended> StepRun::call(Step step, Run run, Version wait_for, StepCon
   co_return ended;
 }
 
+Task<boost::json::value> StepRun::run_code(Step step, Run run, StepContext& context) {
+  const BegunStep& begun = step->begun_;
+  const CallStep& call_instead = run->tenure_->world().call_step;
+  if (!call_instead) {
+    return begun.code->run(context);
+  }
+  const RunMachine::Facts& facts = run->machine_.facts();
+  return call_instead({begun.name, facts.id, facts.type, facts.input}, *begun.code, context);
+}
+
 StepRun::Ended StepRun::failed_with(const std::exception_ptr& error) const {
   Ended ended;
   ended.failure = failure_of(error);
@@ -192,50 +202,6 @@ StepRun::Ended StepRun::failed_with(const std::exception_ptr& error) const {
     ended.try_again = true;
   }
   return ended;
-}
-
-// --- An attempt that is a transaction ------------------------------------------------------------
-
-/// Whoever drives the run makes it, as a row of the journal is part of it.
-void StepRun::ask_for_transaction(const Run& run, std::uint32_t number) const {
-  Mail mail;
-  mail.kind = Mail::Kind::kTransact;
-  mail.event.set_operation(operation());
-  mail.event.set_attempts(number);
-  static_cast<void>(run->deliver(std::move(mail)));
-}
-
-void StepRun::check_is_wanted(std::uint32_t attempt, const char* before) const {
-  const std::lock_guard lock(mutex_);
-  if (current_ != attempt || abandoned_ || unwanted_ || stop_.stop_requested()) {
-    throw Cancelled("transaction '" + begun_.name + "' was asked to stop before it " + before +
-                    ": nothing of it happened");
-  }
-}
-
-std::string StepRun::transact(std::uint32_t attempt, Transaction& transaction) const {
-  check_is_wanted(attempt, "began");
-  const boost::json::value value = begun_.code->transact(transaction);
-  std::string payload = payload_text(value, begun_.name);
-  check_is_wanted(attempt, "was committed");
-  return payload;
-}
-
-void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
-                               const std::exception_ptr& error, bool may_try_again) {
-  Ended ended = failed_with(error);
-  ended.try_again = ended.try_again && may_try_again;
-  end_attempt(run, std::move(ended), attempt);
-}
-
-Task<boost::json::value> StepRun::run_code(Step step, Run run, StepContext& context) {
-  const BegunStep& begun = step->begun_;
-  const CallStep& call_instead = run->tenure_->world().call_step;
-  if (!call_instead) {
-    return begun.code->run(context);
-  }
-  const RunMachine::Facts& facts = run->machine_.facts();
-  return call_instead({begun.name, facts.id, facts.type, facts.input}, *begun.code, context);
 }
 
 /// Whether the workflow is to hear of it; otherwise it is tried again, or nobody cares.
@@ -344,6 +310,40 @@ void StepRun::abandon() {
     stop = stop_;
   }
   stop.request_stop();
+}
+
+// --- An attempt that is a transaction ------------------------------------------------------------
+
+/// Whoever drives the run makes it, as a row of the journal is part of it.
+void StepRun::ask_for_transaction(const Run& run, std::uint32_t number) const {
+  Mail mail;
+  mail.kind = Mail::Kind::kTransact;
+  mail.event.set_operation(operation());
+  mail.event.set_attempts(number);
+  static_cast<void>(run->deliver(std::move(mail)));
+}
+
+void StepRun::check_is_wanted(std::uint32_t attempt, const char* before) const {
+  const std::lock_guard lock(mutex_);
+  if (current_ != attempt || abandoned_ || unwanted_ || stop_.stop_requested()) {
+    throw Cancelled("transaction '" + begun_.name + "' was asked to stop before it " + before +
+                    ": nothing of it happened");
+  }
+}
+
+std::string StepRun::transact(std::uint32_t attempt, Transaction& transaction) const {
+  check_is_wanted(attempt, "began");
+  const boost::json::value value = begun_.code->transact(transaction);
+  std::string payload = payload_text(value, begun_.name);
+  check_is_wanted(attempt, "was committed");
+  return payload;
+}
+
+void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
+                               const std::exception_ptr& error, bool may_try_again) {
+  Ended ended = failed_with(error);
+  ended.try_again = ended.try_again && may_try_again;
+  end_attempt(run, std::move(ended), attempt);
 }
 
 // --- Time and progress ---------------------------------------------------------------------------

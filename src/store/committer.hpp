@@ -164,8 +164,6 @@ class Committer {
   void end_turn(Lock& lock);
   void refuse_queued(Lock& lock, const std::exception_ptr& error, TimePoint given_up_by);
   void decide_queued(Lock& lock);
-  void transact(Lock& lock);
-  [[nodiscard]] Failure call_work(Request& request);
   [[nodiscard]] std::vector<Request*> take_queued();
   void fetch(Lock& lock, const std::vector<Request*>& requests);
   void learn(std::string_view key, Backend::Found found);
@@ -178,8 +176,13 @@ class Committer {
   void lose(Lock& lock, const std::exception_ptr& why);
   void fail(Lock& lock, const Failure& failure);
 
-  // With the lock held.
+  // committer_transact.cpp
+  void transact(Lock& lock);
+  [[nodiscard]] Failure call_work(Request& request);
+  /// With the lock held: the first in the queue is no batch for a group.
   [[nodiscard]] bool next_is_alone() const noexcept;
+
+  // With the lock held.
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);
   [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches) const noexcept;
   /// False: it is decided, and waits for the disk.
