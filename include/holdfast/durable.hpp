@@ -3,6 +3,7 @@
 
 #include <coroutine>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,9 +13,34 @@
 
 namespace holdfast {
 
+class RunLock;
+
+namespace detail {
+
+template <typename T>
+inline constexpr bool kIsLock = false;
+template <>
+inline constexpr bool kIsLock<RunLock> = true;
+template <>
+inline constexpr bool kIsLock<std::optional<RunLock>> = true;
+
+/// What an operation can have as its value: a payload, or something that hangs on the operation.
+template <typename T>
+concept DurableValue = kIsLock<T> || Payload<T>;
+
+/// How the value is made of the outcome of the operation.
+template <typename T>
+struct DurableResult {
+  static T take(RunOperation& operation, const std::string& what) {
+    return from_payload<T>(operation.take(what), what);
+  }
+};
+
+}  // namespace detail
+
 /// What a workflow waits for: each operation of its `Context` returns one. Await it once; it goes
 /// on by itself from the moment it was made, so two can be under way at once.
-template <Payload T, bool kFromTemporary = true>
+template <detail::DurableValue T, bool kFromTemporary = true>
 class [[nodiscard]] Durable {
  public:
   using DurableOperation = Durable;
@@ -49,7 +75,7 @@ class [[nodiscard]] Durable {
       if (is_second_) {
         detail::refuse_second_await(durable_->what_);
       }
-      return detail::from_payload<T>(durable_->operation_->take(durable_->what_), durable_->what_);
+      return detail::DurableResult<T>::take(*durable_->operation_, durable_->what_);
     }
 
    private:

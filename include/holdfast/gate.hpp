@@ -16,6 +16,8 @@ namespace holdfast {
 
 inline constexpr std::size_t kGateNameMax = 200;
 inline constexpr std::uint64_t kGateCapacityMax = std::uint64_t{1} << 32U;
+/// How many read at once, unless it is said otherwise.
+inline constexpr std::uint64_t kGateReadersMax = 1'000;
 /// Of the last holds that have ended it is kept who had them and how that was: of so many for each
 /// gate, and for so long, unless an operator has set another time.
 inline constexpr std::uint64_t kGateGrantsKept = 1'000;

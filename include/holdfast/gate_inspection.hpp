@@ -26,7 +26,9 @@ struct GateHolderInfo {
   StoreTime asked_at{};
   StoreTime granted_at{};
   std::string reason;
-  std::optional<StoreTime> expires_at;  ///< Nothing: its session is over.
+  std::optional<StoreTime> expires_at;  ///< Nothing: its session is over, or it has none.
+  /// It hangs on no session and no lease, such as that of a run: only its end ends it.
+  bool until_released = false;
   std::string actor;  ///< As of `AcquireOptions`; empty if it is known to its process alone.
 };
 

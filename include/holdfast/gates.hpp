@@ -228,7 +228,7 @@ class Gates {
   [[nodiscard]] DurableMutex mutex(std::string_view name);
   [[nodiscard]] DurableSemaphore semaphore(std::string_view name, std::uint64_t capacity);
   [[nodiscard]] DurableSharedMutex shared_mutex(std::string_view name,
-                                                std::uint64_t readers_max = 1'000);
+                                                std::uint64_t readers_max = kGateReadersMax);
   /// Whatever can be said of one.
   [[nodiscard]] DurableSemaphore gate(std::string_view name, const GateDefinition& definition);
 

@@ -24,6 +24,7 @@
 #include <holdfast/outcome.hpp>
 #include <holdfast/run_cell.hpp>
 #include <holdfast/run_error.hpp>
+#include <holdfast/run_lock.hpp>
 #include <holdfast/run_options.hpp>
 #include <holdfast/step_context.hpp>
 #include <holdfast/store.hpp>
@@ -270,6 +271,31 @@ class Context {
   void on_query(std::string_view name, Function function) {
     set_query_handler(name, detail::handler_of<In, Out>(std::string(name), std::move(function)));
   }
+
+  // --- Locks -------------------------------------------------------------------------------------
+
+  // Waits its turn, first come, first served, among all who use the store; for days, if it must, at
+  // the cost of a row. The commit that makes room lets the next one in, and wakes it. A wait keeps
+  // its place through crashes, and is over when the run is cancelled or ends. Where it is awaited,
+  // these throw `TimedOut`, `QueueFull`, `Unsatisfiable`, `DefinitionMismatch`, and `DeadlockError`
+  // if the run would wait for one who waits for it; `Dropped`, if an operator took the lock away
+  // before the run saw it. If one takes it away later, the next operation of the run is a
+  // `StaleFence`, and nothing that the run did without the lock is committed.
+
+  /// One at a time.
+  [[nodiscard]] Durable<RunLock> lock(std::string_view name, const LockOptions& options = {});
+  /// Many readers at once, or one writer: the same one as `Gates::shared_mutex`.
+  [[nodiscard]] Durable<RunLock> shared_lock(std::string_view name,
+                                             const LockOptions& options = {});
+  [[nodiscard]] Durable<RunLock> unique_lock(std::string_view name,
+                                             const LockOptions& options = {});
+  /// So many at a time, by weight.
+  [[nodiscard]] Durable<RunLock> acquire(const Limit& limit, const LockOptions& options = {});
+  /// Nothing: it would have to wait.
+  [[nodiscard]] Durable<std::optional<RunLock>> try_lock(std::string_view name,
+                                                         const LockOptions& options = {});
+  [[nodiscard]] Durable<std::optional<RunLock>> try_acquire(const Limit& limit,
+                                                            const LockOptions& options = {});
 
   // --- State -------------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ constexpr std::size_t kWaitersAhead = 64;
 /// the key of the row that says where it waits.
 class WaitingWorld {
  public:
-  WaitingWorld(Store& store, GateRows& rows) : store_(store), rows_(rows) {}
+  WaitingWorld(Store& store, GateRows& rows, std::vector<std::string> leaving)
+      : store_(store), rows_(rows), leaving_(leaving.begin(), leaving.end()) {}
 
   [[nodiscard]] Task<void> explore(std::string waiter_key, record::GateWaiter waiter) {
     now_ = co_await store_.time();
@@ -116,6 +117,9 @@ class WaitingWorld {
   Task<void> add_holders(Gate& gate, const GateRows& rows) {
     for (const auto& [key, holder] : rows.holders()) {
       const record::GateHolder& record = holder.record;
+      if (leaving_.contains(key)) {
+        continue;
+      }
       const bool alive = co_await is_alive(record.lease_key());
       if (!alive || record.actor().empty()) {
         continue;
@@ -129,6 +133,9 @@ class WaitingWorld {
   }
 
   Task<bool> is_alive(std::string lease_key) {
+    if (lease_key.empty()) {
+      co_return true;  // Whoever has it sees to its end.
+    }
     const auto known = alive_.find(lease_key);
     if (known != alive_.end()) {
       co_return known->second;
@@ -249,6 +256,7 @@ class WaitingWorld {
 
   Store& store_;
   GateRows& rows_;
+  const std::set<std::string> leaving_;
   StoreTime now_{};
   std::vector<std::string> asking_;
   std::map<std::string, Actor> actors_;
@@ -260,8 +268,8 @@ class WaitingWorld {
 }  // namespace
 
 Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
-                              record::GateWaiter waiter) {
-  WaitingWorld world(store, rows);
+                              record::GateWaiter waiter, std::vector<std::string> leaving) {
+  WaitingWorld world(store, rows, std::move(leaving));
   co_await world.explore(std::move(waiter_key), std::move(waiter));
   if (auto cycle = world.circle()) {
     throw DeadlockError(*std::move(cycle));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -21,7 +22,10 @@ inline constexpr std::size_t kDeadlockActorsMax = 1'000;
 ///
 /// Reckons with capacities, weights and readers, and passes over the dead. Holders who are not
 /// known as actors never wait.
+///
+/// `leaving` are keys of holders that end with the same commit: they count no more.
 [[nodiscard]] Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
-                                            record::GateWaiter waiter);
+                                            record::GateWaiter waiter,
+                                            std::vector<std::string> leaving = {});
 
 }  // namespace holdfast::detail

@@ -88,6 +88,10 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   for (const auto& [key, holder] : rows.holders()) {
     GateHolderInfo& one = info.holders.emplace_back(detail::info_of(holder));
     const std::string& lease_key = holder.record.lease_key();
+    if (lease_key.empty()) {
+      one.until_released = true;
+      continue;
+    }
     const std::optional<Entry> lease = co_await store.get(lease_key);
     if (lease) {
       one.expires_at = detail::read_lease(lease_key, lease, now, now).expires_at;

@@ -2,9 +2,11 @@
 #include "gate_keys.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <holdfast/error.hpp>
 #include <holdfast/gate.hpp>
+#include <holdfast/store_error.hpp>
 
 #include "store/key_part.hpp"
 #include "store/printable.hpp"
@@ -61,6 +63,20 @@ std::string GateKeys::operator_change(std::uint64_t number) const {
 
 std::string GateKeys::lease(std::string_view holder) const {
   return leases().append(key_part(holder));
+}
+
+std::string unattended_key(std::string_view gate) {
+  return std::string(kUnattendedPrefix).append(key_part(gate));
+}
+
+std::string gate_in_unattended_key(std::string_view key) {
+  const std::optional<std::string> name =
+      key.starts_with(kUnattendedPrefix) ? text_of_key_part(key.substr(kUnattendedPrefix.size()))
+                                         : std::nullopt;
+  if (!name) {
+    throw StoreCorrupt("the key " + printable(key) + " names no gate");
+  }
+  return *name;
 }
 
 std::string wait_key(std::string_view lease_key, std::string_view actor) {

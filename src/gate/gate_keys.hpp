@@ -41,6 +41,13 @@ class GateKeys {
 };
 
 inline constexpr std::string_view kGatePrefix = "gate/";
+/// Rows for gates at which some wait who do not look after them: that nobody who is dead holds
+/// them, and that the rate allows more again. Such a row is written again when there is a new
+/// holder who may die.
+inline constexpr std::string_view kUnattendedPrefix = "unattended/";
+[[nodiscard]] std::string unattended_key(std::string_view gate);
+/// Throws `StoreCorrupt` if it is none.
+[[nodiscard]] std::string gate_in_unattended_key(std::string_view key);
 
 /// Where it is said for what gate an actor waits. Names that begin with '@' are known beyond the
 /// session that the lease is of.

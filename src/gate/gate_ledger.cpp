@@ -79,8 +79,36 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan) {
 }
 
 Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
-  std::size_t waiters_max = kWaitersRead;
   for (int conflicts = 0;;) {
+    Prepared prepared = co_await prepare(plan, terms);
+    if (prepared.batch.size() == 0) {
+      settle(prepared, 0);
+      co_return std::move(prepared.changed);
+    }
+    const CommitOutcome outcome = co_await store_.apply(std::move(prepared.batch));
+    if (outcome.committed() != nullptr) {
+      settle(prepared, outcome.committed()->version);
+      co_return std::move(prepared.changed);
+    }
+    leases_.forget();
+    const Duration pause = back_off(++conflicts, random_);
+    if (pause > Duration::zero()) {
+      co_await this_task::sleep_for(pause);
+    }
+  }
+}
+
+void GateLedger::settle(Prepared& prepared, Version version) {
+  prepared.changed.version = version;
+  if (version != 0) {
+    prepared.rows->committed(version);
+  }
+  rows_ = std::move(prepared.rows);
+}
+
+Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
+  std::size_t waiters_max = kWaitersRead;
+  for (;;) {
     if (session_ != nullptr) {
       session_->check_alive();
     }
@@ -105,6 +133,11 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
     if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
       co_await add_waiter(*rows, terms.waiter_key);
     }
+    for (const std::string& key : terms.more_waiters) {
+      if (!rows->waiters().contains(key)) {
+        co_await add_waiter(*rows, key);
+      }
+    }
     const StoreTime store_now = co_await store_.time();
     const StoreTime now = terms.now.value_or(store_now);
     if (!terms.now) {
@@ -113,20 +146,22 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
     if (session_ != nullptr) {
       leases_.learn(session_->key(), {.liveness = Liveness::kLive, .own = true});
     }
-    Changed changed{
-        .version = 0, .after = rows->head_version(), .served = plan(*rows, leases_, now)};
+    Prepared prepared;
+    prepared.changed.after = rows->head_version();
+    prepared.changed.served = plan(*rows, leases_, now);
     std::vector<std::string> missing = leases_.take_missing();
-    if (!missing.empty() || changed.served.needs_more_waiters) {
+    const bool needs_more_waiters = prepared.changed.served.needs_more_waiters;
+    if (!missing.empty() || needs_more_waiters) {
       co_await read_leases(std::move(missing), terms.now, store_now);
-      waiters_max *= changed.served.needs_more_waiters ? 4 : 1;
+      waiters_max *= needs_more_waiters ? 4 : 1;
       continue;
     }
     if (!rows->changed()) {
       if (known_before) {
         continue;  // No commit confirms what was known, and others may have changed it.
       }
-      rows_ = std::move(rows);
-      co_return changed;
+      prepared.rows = std::move(rows);
+      co_return prepared;
     }
     if (terms.check) {
       co_await terms.check(*rows);
@@ -134,23 +169,13 @@ Task<GateLedger::Changed> GateLedger::change(const Plan& plan, Terms terms) {
     if (has_old_grants(rows->head(), now)) {
       co_await drop_old_grants(*rows, now);
     }
-    Batch batch = rows->take_batch();
-    note_changes_ahead(*rows, batch);
+    prepared.batch = rows->take_batch();
+    note_changes_ahead(*rows, prepared.batch);
     if (session_ != nullptr) {
-      batch.require_version(session_->key(), session_->version());
+      prepared.batch.require_version(session_->key(), session_->version());
     }
-    const CommitOutcome outcome = co_await store_.apply(std::move(batch));
-    if (outcome.committed() != nullptr) {
-      changed.version = outcome.committed()->version;
-      rows->committed(changed.version);
-      rows_ = std::move(rows);
-      co_return changed;
-    }
-    leases_.forget();
-    const Duration pause = back_off(++conflicts, random_);
-    if (pause > Duration::zero()) {
-      co_await this_task::sleep_for(pause);
-    }
+    prepared.rows = std::move(rows);
+    co_return prepared;
   }
 }
 

@@ -28,6 +28,7 @@ class GateLedger {
   struct Terms {
     /// A waiter whose row has to be there, wherever it is in the queue.
     std::string waiter_key;
+    std::vector<std::string> more_waiters{};
     /// Called before each try, to read what the plan has to know besides the rows; it may change
     /// the waiter's key.
     std::function<Task<void>(std::string& waiter_key)> prepare;
@@ -49,6 +50,17 @@ class GateLedger {
   /// `plan` is there until it is done.
   [[nodiscard]] Task<Changed> change(const Plan& plan);
   [[nodiscard]] Task<Changed> change(const Plan& plan, Terms terms);
+
+  /// A change that is still to be committed, by whoever has more to put into the same commit.
+  struct Prepared {
+    Changed changed;
+    Batch batch;  ///< Empty: there is nothing to write.
+    std::optional<GateRows> rows;
+  };
+  [[nodiscard]] Task<Prepared> prepare(const Plan& plan, Terms terms);
+  /// It was committed, with this version, or there was nothing to write (zero). If this is not
+  /// called, the next change reads anew.
+  void settle(Prepared& prepared, Version version);
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
   /// As of the last commit that is known here; null: not known.

@@ -42,6 +42,7 @@ Record parse_gate_record(const Entry& entry, std::string_view what) {
 }
 
 template record::GateGrant parse_gate_record(const Entry&, std::string_view);
+template record::GateHolder parse_gate_record(const Entry&, std::string_view);
 template record::GateLease parse_gate_record(const Entry&, std::string_view);
 template record::GateOperatorChange parse_gate_record(const Entry&, std::string_view);
 template record::GateWait parse_gate_record(const Entry&, std::string_view);
@@ -84,6 +85,10 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   if (waiter.is_indexed()) {
     write_waits(key, waiter);
   }
+  if (waiter.has_granted_notice() && !head.unattended()) {
+    head.set_unattended(true);
+    batch_.put(unattended_key(keys_.name()), "");
+  }
   // Behind one that is not here it would seem to be next.
   if (!more_waiters_ || key < waiters_known_to_) {
     waiters_.emplace(key, Waiter{key, std::move(waiter)});
@@ -106,6 +111,10 @@ record::GateWaiter GateRows::leave(const std::string& waiter_key) {
   record::GateHead& head = change_head();
   head.set_waiter_count(head.waiter_count() - 1);
   batch_.erase(waiter_key);
+  if (head.waiter_count() == 0 && head.unattended()) {
+    head.clear_unattended();
+    batch_.erase(unattended_key(keys_.name()));
+  }
   if (waiter.is_indexed()) {
     for (const std::string& actor : waiter.actors()) {
       batch_.erase(wait_key(waiter.lease_key(), actor));
@@ -125,7 +134,10 @@ void GateRows::write_waits(const std::string& waiter_key, const record::GateWait
 }
 
 void GateRows::grant(std::string holder_key, record::GateHolder holder) {
-  change_head();
+  const record::GateHead& head = change_head();
+  if (head.unattended() && !holder.lease_key().empty()) {
+    batch_.put(unattended_key(keys_.name()), "");  // Those who look after it have one more to mind.
+  }
   holder.set_format(kGateFormat);
   batch_.put(holder_key, holder.SerializeAsString());
   granted_.push_back(holder_key);
@@ -144,6 +156,11 @@ void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by,
   grant.set_end(record::GateGrant::FORCED);
   grant.set_ended_by(by.name);
   grant.set_reason(by.reason);
+  if (const auto holder = holders_.find(holder_key);
+      holder != holders_.end() && holder->second.record.has_lost_notice()) {
+    const record::GateNotice& notice = holder->second.record.lost_notice();
+    batch_.put(notice.key(), notice.value());
+  }
   end(holder_key, std::move(grant), now);
 }
 

@@ -91,6 +91,9 @@ record::GateHolder holder_of(const GateRows& rows, const record::GateWaiter& wai
   holder.set_asked_at_ns(waiter.asked_at_ns());
   holder.set_granted_at_ns(now.time_since_epoch().count());
   holder.set_reason(waiter.reason());
+  if (waiter.has_lost_notice()) {
+    *holder.mutable_lost_notice() = waiter.lost_notice();
+  }
   if (!waiter.actors().empty()) {
     holder.set_actor(waiter.actors(0));
   }
@@ -140,6 +143,9 @@ class Serving {
     return why;
   }
 
+  /// Whoever asks sees what comes of it, and needs no notice.
+  void is_asked_by(std::string holder_key) { asking_ = std::move(holder_key); }
+
   void admit(const record::GateWaiter& waiter, const std::string& holder_key) {
     rows_.grant(holder_key, holder_of(rows_, waiter, now_));
     spend_rate(rows_, now_);
@@ -175,8 +181,16 @@ class Serving {
     std::string key = rows_.keys().holder(record.owner(), record.request_id());
     const record::GateWaiter left = rows_.leave(std::string(waiter.key));
     admit(left, key);
-    served_.admitted.push_back(
-        {std::move(key), left.lease_key(), left.request_id(), left.weight()});
+    Admitted& admitted = served_.admitted.emplace_back();
+    admitted.holder_key = std::move(key);
+    admitted.lease_key = left.lease_key();
+    admitted.request_id = left.request_id();
+    admitted.weight = left.weight();
+    if (left.has_granted_notice() && admitted.holder_key != asking_) {
+      const record::GateNotice& notice = left.granted_notice();
+      rows_.batch().put(notice.key(), notice.value());
+      admitted.notice.emplace(GateRequest::Notice{notice.key(), notice.value()});
+    }
     return Verdict::kNext;
   }
 
@@ -225,11 +239,16 @@ class Serving {
   const StoreTime now_;
   Served served_;
   std::set<std::string> buried_;
+  std::string asking_;
 };
 
 }  // namespace
 
 const KnownLeases::Lease* KnownLeases::find(const std::string& key) {
+  static constexpr Lease kForGood{.liveness = Liveness::kLive, .own = true};
+  if (key.empty()) {
+    return &kForGood;
+  }
   const auto found = leases_.find(key);
   if (found == leases_.end()) {
     missing_.push_back(key);
@@ -320,6 +339,14 @@ record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
   waiter.set_priority(request.priority);
   waiter.mutable_actors()->Assign(request.actors.begin(), request.actors.end());
   waiter.set_is_indexed(request.may_hold_others);
+  if (request.when_granted) {
+    waiter.mutable_granted_notice()->set_key(request.when_granted->key);
+    waiter.mutable_granted_notice()->set_value(request.when_granted->value);
+  }
+  if (request.when_lost) {
+    waiter.mutable_lost_notice()->set_key(request.when_lost->key);
+    waiter.mutable_lost_notice()->set_value(request.when_lost->value);
+  }
   return waiter;
 }
 
@@ -336,6 +363,7 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
     return asked;
   }
   Serving serving(rows, leases, now);
+  serving.is_asked_by(holder_key);
   const record::GateWaiter waiter = waiter_of(request, now);
   if (rows.waiter_count() == 0) {
     asked.why = serving.refusal(request.weight, request.shared);

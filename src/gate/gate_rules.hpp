@@ -46,10 +46,16 @@ class KnownLeases {
 
 /// One who wants in.
 struct GateRequest {
+  /// A row that is put when something happens to it.
+  struct Notice {
+    std::string key;
+    std::string value;
+  };
+
   std::string holder;
   std::string owner;       ///< Of the hold's row: the session, or nobody.
   std::string request_id;  ///< Unique to the owner: asked again with the same, it is the same.
-  std::string lease_key;
+  std::string lease_key;   ///< Empty: it hangs on nothing, and whoever asks sees to its end.
   /// Who cannot go on while this waits, itself first; none: unknown.
   std::vector<std::string> actors;
   bool may_hold_others = false;  ///< One of them: only then can there be a deadlock.
@@ -60,6 +66,10 @@ struct GateRequest {
   std::string reason;
   /// How many may wait, this one included, if it cannot be let in at once. 0: then it is refused.
   std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
+  /// When it is let in after it had to wait, and when its hold is ended by force. With the first,
+  /// the gate has a row below `kUnattendedPrefix` while it waits.
+  std::optional<Notice> when_granted{};
+  std::optional<Notice> when_lost{};
 };
 
 /// A waiter that was let in by whoever made room for it.
@@ -68,6 +78,7 @@ struct Admitted {
   std::string lease_key;
   std::string request_id;
   std::uint64_t weight = 1;
+  std::optional<GateRequest::Notice> notice{};  ///< That was put.
 };
 
 /// What serving a gate came to. Incomplete as long as leases are missing, or waiters: then nothing

@@ -12,6 +12,13 @@ namespace holdfast {
 
 namespace detail {
 
+RunOperation::~RunOperation() {
+  const auto* const value = std::get_if<boost::json::value>(&outcome_);
+  if (is_lock_ && value != nullptr && !value->is_null()) {
+    machine_.release_lock(number_);
+  }
+}
+
 bool RunOperation::give_up() noexcept {
   cancelled_ = true;
   return machine_.give_up(*this);
@@ -101,6 +108,75 @@ Context::Operation Context::begin_signal(std::string_view name) {
 Context::Operation Context::begin_child(std::string_view type, boost::json::value input,
                                         const ChildOptions& options) {
   return machine_.begin_child(type, std::move(input), options);
+}
+
+namespace {
+
+detail::LockTerms terms_of(const detail::RunMachine::Facts& facts, std::string_view name,
+                           GateDefinition definition, const LockOptions& options) {
+  detail::LockTerms terms;
+  switch (options.scope) {
+    case LockScope::kGlobal:
+      break;
+    case LockScope::kWorkflow:
+      terms.gate.append("workflow/").append(facts.type).append("/");
+      break;
+    case LockScope::kExecution:
+      terms.gate.append("execution/").append(facts.root_id).append("/");
+      break;
+  }
+  terms.gate.append(name);
+  terms.definition = std::move(definition);
+  terms.weight = options.weight;
+  terms.priority = options.priority;
+  terms.reason = options.reason;
+  terms.queue_max = options.queue_max;
+  terms.timeout = options.timeout;
+  return terms;
+}
+
+GateDefinition readers_and_writer() {
+  GateDefinition definition;
+  definition.kind = GateDefinition::Kind::kReadWrite;
+  definition.capacity = kGateReadersMax;
+  return definition;
+}
+
+}  // namespace
+
+Durable<RunLock> Context::lock(std::string_view name, const LockOptions& options) {
+  return {machine_.begin_lock(terms_of(machine_.facts(), name, {}, options)), std::string(name)};
+}
+
+Durable<std::optional<RunLock>> Context::try_lock(std::string_view name,
+                                                  const LockOptions& options) {
+  detail::LockTerms terms = terms_of(machine_.facts(), name, {}, options);
+  terms.only_tries = true;
+  return {machine_.begin_lock(std::move(terms)), std::string(name)};
+}
+
+Durable<RunLock> Context::shared_lock(std::string_view name, const LockOptions& options) {
+  detail::LockTerms terms = terms_of(machine_.facts(), name, readers_and_writer(), options);
+  terms.shared = true;
+  return {machine_.begin_lock(std::move(terms)), std::string(name)};
+}
+
+Durable<RunLock> Context::unique_lock(std::string_view name, const LockOptions& options) {
+  detail::LockTerms terms = terms_of(machine_.facts(), name, readers_and_writer(), options);
+  return {machine_.begin_lock(std::move(terms)), std::string(name)};
+}
+
+Durable<RunLock> Context::acquire(const Limit& limit, const LockOptions& options) {
+  return {
+      machine_.begin_lock(terms_of(machine_.facts(), limit.name(), limit.definition(), options)),
+      limit.name()};
+}
+
+Durable<std::optional<RunLock>> Context::try_acquire(const Limit& limit,
+                                                     const LockOptions& options) {
+  detail::LockTerms terms = terms_of(machine_.facts(), limit.name(), limit.definition(), options);
+  terms.only_tries = true;
+  return {machine_.begin_lock(std::move(terms)), limit.name()};
 }
 
 Context::Operation Context::begin_condition(std::function<bool()> predicate) {

@@ -12,6 +12,7 @@
 #include <holdfast/this_task.hpp>
 
 #include "busy_pause.hpp"
+#include "gate/gate_keys.hpp"
 #include "run_keys.hpp"
 #include "run_rows.hpp"
 
@@ -101,6 +102,7 @@ Task<void> EngineCore::begin() {
   loops_.run(insist(shared_from_this(), keep_share));
   loops_.run(insist(shared_from_this(), keep_agenda));
   loops_.run(insist(shared_from_this(), keep_inbox));
+  loops_.run(insist(shared_from_this(), keep_gates));
   if (idle_time_ > Duration::zero()) {
     loops_.run(insist(shared_from_this(), keep_memory_small));
   }
@@ -128,7 +130,9 @@ Task<std::optional<StoreTime>> EngineCore::sweep() {
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     co_await tenure->fire_due();
   }
-  co_return next_due();
+  const std::optional<StoreTime> look_at_gates = co_await world_->gates.attend();
+  const std::optional<StoreTime> due = next_due();
+  co_return due&& look_at_gates ? std::min(due, look_at_gates) : due ? due : look_at_gates;
 }
 
 std::optional<StoreTime> EngineCore::next_due() const {
@@ -256,6 +260,18 @@ Task<void> EngineCore::keep_inbox(std::shared_ptr<EngineCore> core) {
   for (;;) {
     co_await core->read_inbox(inboxes_of(core->queue()));
     static_cast<void>(co_await any(until_changed(watch), for_a_while(kSweepInterval)));
+  }
+}
+
+Task<void> EngineCore::keep_gates(std::shared_ptr<EngineCore> core) {
+  RunWorld& world = *core->world_;
+  Watch watch = world.store.watch(kUnattendedPrefix);
+  for (;;) {
+    const std::uint64_t heard = world.gates.earlier().count();
+    const std::optional<StoreTime> next = co_await world.gates.attend();
+    const StoreTime now = co_await world.store.time();
+    static_cast<void>(co_await any(until_changed(watch), until_rung(world.gates.earlier(), heard),
+                                   for_a_while(time_until(next, now))));
   }
 }
 

@@ -102,6 +102,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] static Task<void> keep_share(std::shared_ptr<EngineCore> core);
   [[nodiscard]] static Task<void> keep_agenda(std::shared_ptr<EngineCore> core);
   [[nodiscard]] static Task<void> keep_inbox(std::shared_ptr<EngineCore> core);
+  [[nodiscard]] static Task<void> keep_gates(std::shared_ptr<EngineCore> core);
   [[nodiscard]] static Task<void> keep_memory_small(std::shared_ptr<EngineCore> core);
   /// Until it is stopped; a store that is busy is tried again.
   [[nodiscard]] static Task<void> insist(std::shared_ptr<EngineCore> core,

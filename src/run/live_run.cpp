@@ -2,6 +2,7 @@
 #include "live_run.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -94,6 +95,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       timers_.erase(operation);
       children_.erase(operation);
     }
+    remember_locks(activated, row);
     for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = steps_.find(operation); step != steps_.end()) {
         step->second->set_unwanted();
@@ -125,6 +127,7 @@ void LiveRun::resume() {
   for (const std::shared_ptr<StepRun>& step : open()) {
     step->resume(shared_from_this());
   }
+  deliver_found();
   if (next_row_ == 0 || machine_.has_held()) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
   }
@@ -269,6 +272,9 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
 /// One commit carries all that the code did. If it is refused for a cell that others have changed,
 /// the code has seen nothing of it yet, and only the change is made again.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
+  if (!locks_.empty()) {
+    co_await complete_grants(mails);
+  }
   const StoreTime now = co_await tenure_->world().store.time();
   std::vector<Mail> late;
   Activated activated = run_code(now, mails, late);
@@ -276,27 +282,38 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     StateChanges state;
     if (!activated.state.empty()) {
       state = co_await settle_state(activated.state);
-      activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
     }
-    Writing writing = write(activated, mails, now);
+    LockChanges locks;
+    if (!activated.locks.empty() || !locks_.empty()) {
+      locks = co_await settle_locks(activated, now);
+    }
+    std::vector<record::RunEvent>& held = state.events;
+    std::ranges::move(locks.events, std::back_inserter(held));
+    activated.record.mutable_held()->Assign(held.begin(), held.end());
+    Writing writing = write(activated, mails, now, locks);
     // The name first: a run that goes on as another one at once gives it away again.
     Batch batch = extra;
-    batch.append(std::move(writing.batch)).append(state.batch);
+    batch.append(std::move(writing.batch)).append(state.batch).append(locks.gates.batch());
+    require_locks(batch, activated.record);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
+      locks.gates = {};
       co_await busy_pause();
       continue;
     }
     const std::optional<CommitOutcome>& outcome = applied.outcome;
     if (outcome && outcome->conflict() != nullptr &&
-        has_condition_on(state.batch, outcome->conflict()->key)) {
+        (has_condition_on(state.batch, outcome->conflict()->key) ||
+         has_condition_on(locks.gates.batch(), outcome->conflict()->key))) {
       continue;
     }
     if (outcome && outcome->committed() != nullptr) {
-      if (!state.events.empty()) {
-        machine_.hold(std::move(state.events));
+      if (!held.empty()) {
+        machine_.hold(std::move(held));
       }
+      after_commit_of(locks, activated, writing, outcome->committed()->version);
       after_commit(writing, activated, mails, outcome->committed()->version, now);
+      deliver_granted();
       give_back(std::move(late));
     }
     co_return std::move(applied.outcome);
@@ -399,18 +416,38 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reaso
                                                                         : "Terminated");
   head_.mutable_failure()->set_message(std::move(reason));
   head_.set_rows(next_row_);
-  Writing writing;
-  if (!mails.front().consumed.empty()) {
-    writing.batch.erase(mails.front().consumed);
-  }
-  close(writing, now);
-  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(writing.batch);
-  if (outcome && outcome->committed() != nullptr) {
-    Activated nothing;
-    nothing.end.emplace();
-    after_commit(writing, nothing, mails, outcome->committed()->version, now);
-  } else if (outcome) {
-    tenure_->end("run '" + uid_ + "' was changed by somebody else");
+  Activated nothing;
+  nothing.end.emplace();
+  for (;;) {
+    LockChanges locks;
+    if (!locks_.empty()) {
+      locks = co_await settle_locks(nothing, now);
+    }
+    Writing writing;
+    if (!mails.front().consumed.empty()) {
+      writing.batch.erase(mails.front().consumed);
+    }
+    close(writing, now);
+    Batch batch = std::exchange(writing.batch, {});
+    batch.append(locks.gates.batch());
+    const Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
+    if (applied.busy) {
+      locks.gates = {};
+      co_await busy_pause();
+      continue;
+    }
+    const std::optional<CommitOutcome>& outcome = applied.outcome;
+    if (outcome && outcome->committed() != nullptr) {
+      const Version version = outcome->committed()->version;
+      after_commit_of(locks, nothing, writing, version);
+      after_commit(writing, nothing, mails, version, now);
+    } else if (outcome) {
+      if (has_condition_on(locks.gates.batch(), outcome->conflict()->key)) {
+        continue;
+      }
+      tenure_->end("run '" + uid_ + "' was changed by somebody else");
+    }
+    co_return;
   }
 }
 

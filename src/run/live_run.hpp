@@ -18,6 +18,7 @@
 #include <holdfast/store.hpp>
 
 #include "bell.hpp"
+#include "run_gates.hpp"
 #include "run_machine.hpp"
 #include "run_place.hpp"
 #include "step_run.hpp"
@@ -105,6 +106,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Goes over a row of its journal. Throws `NondeterminismError`.
   void replay(const record::Activation& row);
   void recall(std::uint64_t operation, const record::RunAttempts& attempts);
+  /// What has become of its locks while nobody looked; `resume` tells it.
+  [[nodiscard]] Task<void> look_for_locks();
   /// What was under way goes on.
   void resume();
   /// The first activation, in the commit that makes the run. `extra` is added to that.
@@ -139,6 +142,12 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     RunPlace place;
     ParentClose close = ParentClose::kTerminate;
   };
+  /// A lock that it holds or waits for.
+  struct OpenLock {
+    std::string gate;
+    std::string waiter_key;  ///< Empty: it did not wait.
+    Version fence = 0;       ///< 0: the code does not have it yet.
+  };
   struct Outgoing {
     RunPlace to;
     std::string key;
@@ -157,6 +166,16 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   struct StateChanges {
     Batch batch;
     std::vector<record::RunEvent> events;
+  };
+
+  /// What it does at gates, and what comes of that.
+  struct LockChanges {
+    RunGates::DeedsByGate deeds;
+    RunGates::Change gates;
+    std::vector<record::RunEvent> events;  ///< Of locks that it will not have.
+    bool any_granted = false;
+    /// Null: it was not asked for, as the run ends.
+    [[nodiscard]] const RunGates::Ask* find(const BegunLock& lock) const;
   };
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
@@ -198,19 +217,33 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
   // live_run_transact.cpp: steps that are transactions.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
-  [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
-  void write_row(Writing& writing, Activated& activated);
+  [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now,
+                              const LockChanges& locks);
+  void write_row(Writing& writing, Activated& activated, bool is_granted);
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
   void close(Writing& writing, StoreTime now);
   void write_child(Writing& writing, record::RunOperation& operation, const BegunChild& child,
-                   StoreTime now);
+                   StoreTime now, bool is_all_it_waits_for);
   void drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void drop_step(Writing& writing, std::uint64_t operation) const;
   void send(Writing& writing, const RunPlace& to, record::RunMessage message, StoreTime now) const;
   [[nodiscard]] bool has_work_besides(const record::Activation& record) const;
+
+  // live_run_locks.cpp
+  [[nodiscard]] GateRequest request_for(const BegunLock& lock, bool is_all_it_waits_for,
+                                        StoreTime now);
+  [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
+  [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
+  void require_locks(Batch& batch, const record::Activation& row) const;
+  void after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
+                       Version version);
+  void remember_locks(const Activated& activated, const record::Activation& row);
+  [[nodiscard]] Task<void> complete_grants(std::vector<Mail>& mails);
+  void deliver_granted();
+  void deliver_found();
 
   void remember(Activated& activated, const record::Activation& row, StoreTime now);
   [[nodiscard]] std::vector<std::shared_ptr<StepRun>> open() const;
@@ -230,6 +263,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::uint64_t next_operation_ = 0;
   std::map<std::uint64_t, StoreTime> timers_;
   std::map<std::uint64_t, Child> children_;
+  std::map<std::uint64_t, OpenLock> locks_;
+  std::vector<record::RunEvent> granted_;  // By the last commit, to be delivered.
+  std::vector<record::RunEvent> found_;
 
   mutable std::mutex mutex_;
   std::vector<Mail> mail_;

@@ -122,8 +122,8 @@ Task<LiveRun::StateChanges> LiveRun::settle_state(std::vector<BegunStateAccess>&
   co_return changes;
 }
 
-LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& mails,
-                                StoreTime now) {
+LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& mails, StoreTime now,
+                                const LockChanges& locks) {
   Writing writing;
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {
@@ -133,6 +133,11 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
   for (const record::RunEvent& event : activated.record.events()) {
     if (event.kind() == record::RunEvent::STEP_ENDED) {
       drop_step(writing, event.operation());
+    }
+    if (event.kind() == record::RunEvent::LOCK_SETTLED) {
+      if (const auto timer = timers_.find(event.operation()); timer != timers_.end()) {
+        drop_timer(writing, timer->second, event.operation());
+      }
     }
   }
   for (const record::RunEvent& event : activated.record.held()) {
@@ -149,7 +154,8 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
     if (outlives && !contains(activated.given_up, child.operation)) {
       const auto index = static_cast<int>(child.operation - next_operation_);
-      write_child(writing, *activated.record.mutable_operations(index), child, now);
+      write_child(writing, *activated.record.mutable_operations(index), child, now,
+                  machine_.waits_for_one_alone());
     }
   }
   for (const std::uint64_t operation : activated.given_up) {
@@ -170,7 +176,7 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
   if (activated.end) {
     write_end(writing, activated, now);
   } else {
-    write_row(writing, activated);
+    write_row(writing, activated, locks.any_granted);
   }
   return writing;
 }
@@ -178,10 +184,11 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
 /// A new run has its first row in its head, so that it costs one row. The head says whether
 /// whoever takes over has something to do for the run; that a run waits is written later, when it
 /// leaves the memory.
-void LiveRun::write_row(Writing& writing, Activated& activated) {
+void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted) {
   const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
-  const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
+  const bool has_work =
+      is_granted || !activated.steps.empty() || has_work_besides(activated.record);
   if (is_new || (has_work && waits_in_store_)) {
     head_.set_waits(!has_work);
     std::optional<RowInHead> row;
@@ -310,7 +317,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
 
 /// A child that goes to other processes is put into the inbox of theirs.
 void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
-                          const BegunChild& child, StoreTime now) {
+                          const BegunChild& child, StoreTime now, bool is_all_it_waits_for) {
   const std::string uid = child_uid(uid_, child.operation);
   RunPlace where = tenure_->keys().place_of(uid);
   const bool is_elsewhere = !child.terms.queue.empty();
@@ -330,6 +337,10 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.set_deadline_ns(deadline_of(head));
   head.mutable_parent()->set_operation(child.operation);
   head.mutable_parent()->set_id(id_of(head_, place()));
+  if (is_all_it_waits_for) {
+    *head.mutable_parent()->mutable_blocked() = head_.parent().blocked();
+    head.mutable_parent()->add_blocked(run_actor(uid_));
+  }
   *head.mutable_parent()->mutable_place() = record_of(place());
   const PartitionKeys there(where.queue, where.partition);
   writing.batch.put(there.run(uid), head.SerializeAsString());

@@ -101,7 +101,9 @@ Task<void> LiveRun::transact(std::shared_ptr<StepRun> step, std::uint32_t attemp
 LiveRun::Writing LiveRun::write_transaction(record::Activation row, StoreTime now) {
   Activated activated;
   activated.record = std::move(row);
-  return write(activated, {}, now);
+  Writing writing = write(activated, {}, now, {});
+  require_locks(writing.batch, activated.record);
+  return writing;
 }
 
 }  // namespace holdfast::detail

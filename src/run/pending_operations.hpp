@@ -20,6 +20,12 @@ class PendingOperations {
     const std::uint64_t number = operation->number();
     places_.push_back({number, std::move(operation)});
   }
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size() - free_; }
+  [[nodiscard]] bool contains(std::uint64_t number) const {
+    return std::any_of(places_.begin(), places_.end(), [number](const Place& place) {
+      return place.number == number && place.operation != nullptr;
+    });
+  }
   /// Null: there is none.
   [[nodiscard]] std::shared_ptr<RunOperation> take(std::uint64_t number) {
     const auto found =

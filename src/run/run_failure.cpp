@@ -7,9 +7,14 @@
 #include <memory>
 #include <string>
 #include <typeinfo>
+#include <vector>
 
+#include <holdfast/deadlock.hpp>
+#include <holdfast/gate.hpp>
 #include <holdfast/outcome.hpp>
 #include <holdfast/run_error.hpp>
+
+#include "run_payload.hpp"
 
 namespace holdfast::detail {
 
@@ -63,6 +68,55 @@ std::exception_ptr state_exception_of(const record::RunFailure& failure) {
       return std::make_exception_ptr(InvalidArgument(failure.message()));
     default:
       return exception_of(failure);
+  }
+}
+
+namespace {
+
+std::vector<DeadlockStep> circle_of(const std::string& payload) {
+  std::vector<DeadlockStep> circle;
+  const boost::json::value steps = parse_payload(payload);
+  for (const boost::json::value& step : steps.as_array()) {
+    const boost::json::array& names = step.as_array();
+    circle.push_back({std::string(names.at(0).as_string()), std::string(names.at(1).as_string()),
+                      std::string(names.at(2).as_string())});
+  }
+  return circle;
+}
+
+}  // namespace
+
+std::exception_ptr lock_exception_of(const record::RunFailure& failure,
+                                     const std::string& payload) {
+  switch (static_cast<ErrorCode>(failure.code())) {
+    case ErrorCode::kDeadlock:
+      return std::make_exception_ptr(DeadlockError(circle_of(payload)));
+    case ErrorCode::kTimedOut:
+      return std::make_exception_ptr(TimedOut(failure.message()));
+    case ErrorCode::kQueueFull:
+      return std::make_exception_ptr(QueueFull(failure.message()));
+    case ErrorCode::kUnsatisfiable:
+      return std::make_exception_ptr(Unsatisfiable(failure.message()));
+    case ErrorCode::kDefinitionMismatch:
+      return std::make_exception_ptr(DefinitionMismatch(failure.message()));
+    case ErrorCode::kInvalidArgument:
+      return std::make_exception_ptr(InvalidArgument(failure.message()));
+    default:
+      return std::make_exception_ptr(Dropped(failure.message()));
+  }
+}
+
+std::string circle_text(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DeadlockError& deadlock) {
+    boost::json::array circle;
+    for (const DeadlockStep& step : deadlock.cycle()) {
+      circle.push_back(boost::json::array{step.owner, step.waits_for, step.held_by});
+    }
+    return payload_text(std::move(circle));
+  } catch (...) {
+    return {};
   }
 }
 

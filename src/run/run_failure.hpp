@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <string>
 
 #include <run.pb.h>
 
@@ -16,5 +17,10 @@ namespace holdfast::detail {
 [[nodiscard]] std::exception_ptr exception_of(const record::RunFailure& failure);
 [[nodiscard]] std::exception_ptr child_exception_of(const record::RunFailure& failure);
 [[nodiscard]] std::exception_ptr state_exception_of(const record::RunFailure& failure);
+/// What `Context::lock` says it throws. `payload` is that of the event: the circle of a deadlock.
+[[nodiscard]] std::exception_ptr lock_exception_of(const record::RunFailure& failure,
+                                                   const std::string& payload);
+/// That payload; empty: it is no deadlock.
+[[nodiscard]] std::string circle_text(const std::exception_ptr& error);
 
 }  // namespace holdfast::detail

@@ -15,6 +15,8 @@ namespace holdfast::detail {
 
 namespace {
 
+constexpr std::string_view kInboxPrefix = "inbox/";
+
 constexpr std::size_t kTimeDigits = 16;
 constexpr std::size_t kNumberDigits = 8;
 constexpr std::size_t kPartitionDigits = 3;
@@ -46,7 +48,7 @@ PartitionKeys::PartitionKeys(std::string_view queue, std::uint32_t partition)
   owner_ = "partition/" + place_;
   runs_ = std::string(kRunPrefix).append(place_).append("/");
   timers_ = "timer/" + place_ + "/";
-  inbox_ = "inbox/" + place_ + "/";
+  inbox_ = std::string(kInboxPrefix).append(place_).append("/");
 }
 
 std::string PartitionKeys::run(std::string_view uid) const {
@@ -88,7 +90,7 @@ std::string PartitionKeys::parked(std::string_view uid) const {
 
 std::string runs_of(std::string_view queue) { return in_queue(kRunPrefix, queue); }
 std::string owners_of(std::string_view queue) { return in_queue("partition/", queue); }
-std::string inboxes_of(std::string_view queue) { return in_queue("inbox/", queue); }
+std::string inboxes_of(std::string_view queue) { return in_queue(kInboxPrefix, queue); }
 std::string engines_of(std::string_view queue) { return in_queue("engine/", queue); }
 
 std::uint32_t partition_in(std::string_view key, std::string_view prefix) {
@@ -103,17 +105,31 @@ std::uint32_t partition_in(std::string_view key, std::string_view prefix) {
   return static_cast<std::uint32_t>(number);
 }
 
-RunPlace place_in_run_key(std::string_view key) {
-  const std::size_t queue_end = key.find('/', kRunPrefix.size());
-  if (!key.starts_with(kRunPrefix) || queue_end == std::string_view::npos) {
-    refuse_key(key, "run");
+namespace {
+
+/// The place in a key behind a prefix, the rest of which is taken for the uid.
+RunPlace place_behind(std::string_view prefix, std::string_view key, const char* what) {
+  const std::size_t queue_end = key.find('/', prefix.size());
+  if (!key.starts_with(prefix) || queue_end == std::string_view::npos) {
+    refuse_key(key, what);
   }
-  const auto queue = text_of_key_part(key.substr(kRunPrefix.size(), queue_end - kRunPrefix.size()));
-  const std::size_t uid_at = queue_end + 1 + kPartitionDigits + 1;
-  if (!queue || key.size() <= uid_at) {
-    refuse_key(key, "run");
+  const auto queue = text_of_key_part(key.substr(prefix.size(), queue_end - prefix.size()));
+  const std::size_t rest_at = queue_end + 1 + kPartitionDigits + 1;
+  if (!queue || key.size() <= rest_at) {
+    refuse_key(key, what);
   }
-  return {*queue, partition_in(key, key.substr(0, queue_end + 1)), std::string(key.substr(uid_at))};
+  return {*queue, partition_in(key, key.substr(0, queue_end + 1)),
+          std::string(key.substr(rest_at))};
+}
+
+}  // namespace
+
+RunPlace place_in_run_key(std::string_view key) { return place_behind(kRunPrefix, key, "run"); }
+
+RunPlace place_in_message_key(std::string_view key, std::string_view uid) {
+  RunPlace place = place_behind(kInboxPrefix, key, "message to a run");
+  place.uid = uid;
+  return place;
 }
 
 std::string run_id_key(std::string_view id) { return "run_id/" + key_part(id); }

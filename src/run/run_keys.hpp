@@ -67,6 +67,8 @@ class PartitionKeys {
 [[nodiscard]] std::uint32_t partition_in(std::string_view key, std::string_view prefix);
 /// The place of the run whose head has this key. Throws `StoreCorrupt` if it is none.
 [[nodiscard]] RunPlace place_in_run_key(std::string_view key);
+/// The place of the run `uid`, to which the message with this key goes. Throws likewise.
+[[nodiscard]] RunPlace place_in_message_key(std::string_view key, std::string_view uid);
 
 /// Where it is written which run has a name, and which was started with a key.
 [[nodiscard]] std::string run_id_key(std::string_view id);

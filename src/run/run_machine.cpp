@@ -8,6 +8,7 @@
 #include <holdfast/detail/check.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "gate/gate_keys.hpp"
 #include "run_failure.hpp"
 #include "run_payload.hpp"
 #include "stable_hash.hpp"
@@ -39,6 +40,8 @@ std::string text_of(const record::RunOperation& operation) {
       return "child '" + operation.name() + "'";
     case record::RunOperation::STATE:
       return "a use of cell '" + operation.name() + "'";
+    case record::RunOperation::LOCK:
+      return "lock '" + operation.name() + "'";
     default:
       return "an operation of a later version";
   }
@@ -227,7 +230,7 @@ void RunMachine::deliver_held() {
 }
 
 void RunMachine::check_is_known(const Event& event) const {
-  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::UPDATED) {
+  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::LOCK_LOST) {
     throw NewerFormat("the journal of run '" + facts_.id +
                       "' has an event of a later version of Holdfast; use a newer one");
   }
@@ -245,7 +248,11 @@ void RunMachine::deliver(const Event& event) {
     case Event::TIMER_FIRED:
     case Event::CHILD_ENDED:
     case Event::STATE_SETTLED:
+    case Event::LOCK_SETTLED:
       settle(event);
+      break;
+    case Event::LOCK_LOST:
+      lose_lock(event.operation());
       break;
     case Event::SIGNALLED:
       take_signal(event);
@@ -320,7 +327,9 @@ void RunMachine::settle(const Event& event) {
   if (operation == nullptr) {
     return;  // It was given up meanwhile, or has ended in another way.
   }
-  if (!event.has_failure()) {
+  if (locks_.contains(event.operation())) {
+    settle_lock(event, *operation);
+  } else if (!event.has_failure()) {
     const bool is_time_up = event.kind() == Event::TIMER_FIRED;
     operation->settle(is_time_up ? boost::json::value(false) : parse_payload(event.payload()));
   } else if (event.kind() == Event::CHILD_ENDED) {
@@ -329,6 +338,30 @@ void RunMachine::settle(const Event& event) {
     operation->fail(state_exception_of(event.failure()));
   } else {
     operation->fail(exception_of(event.failure()));
+  }
+}
+
+void RunMachine::settle_lock(const Event& event, RunOperation& operation) {
+  if (event.kind() == Event::TIMER_FIRED) {
+    const std::string gate = locks_.at(event.operation()).gate;
+    release_lock(event.operation());
+    operation.fail(std::make_exception_ptr(
+        TimedOut("'" + gate + "': the deadline passed while run '" + facts_.id + "' waited")));
+  } else if (event.has_failure()) {
+    locks_.erase(event.operation());
+    operation.fail(lock_exception_of(event.failure(), event.payload()));
+  } else {
+    boost::json::value granted = parse_payload(event.payload());
+    if (granted.is_null()) {
+      locks_.erase(event.operation());
+    }
+    operation.settle(std::move(granted));
+  }
+}
+
+void RunMachine::lose_lock(std::uint64_t operation) {
+  if (const auto lock = locks_.find(operation); lock != locks_.end()) {
+    lock->second.is_lost = true;
   }
 }
 
@@ -422,6 +455,7 @@ void RunMachine::stop_waiting_for(std::uint64_t operation) noexcept {
   if (pending_.take(operation) == nullptr) {
     return;
   }
+  locks_.erase(operation);
   (operation >= first_of_activation_ ? withdrawn_ : current_.given_up).push_back(operation);
 }
 
@@ -438,6 +472,7 @@ void RunMachine::withdraw_given_up() {
   std::erase_if(current_.timers, is_withdrawn);
   std::erase_if(current_.children, is_withdrawn);
   std::erase_if(current_.state, is_withdrawn);
+  std::erase_if(current_.locks, is_withdrawn);
   withdrawn_.clear();
 }
 
@@ -483,7 +518,7 @@ void RunMachine::on_query(std::string_view name, RunHandler handler) {
 
 std::uint64_t RunMachine::random() noexcept { return next_random(random_state_); }
 
-void RunMachine::check_may_begin() const {
+void RunMachine::check_may_begin() {
   if (no_operations_in_ != nullptr) {
     throw WrongContext("run '" + facts_.id + "': " + no_operations_in_ +
                        " begins an operation; it may look at what the workflow knows, and note "
@@ -491,6 +526,12 @@ void RunMachine::check_may_begin() const {
   }
   if (continue_with_) {
     throw ContinueAsNew{};
+  }
+  for (auto& [operation, lock] : locks_) {
+    if (std::exchange(lock.is_lost, false)) {
+      throw StaleFence("run '" + facts_.id + "' does not have the lock '" + lock.gate +
+                       "' any more: an operator has released it");
+    }
   }
   if (next_operation_ - first_of_activation_ >= kOperationsAtOnceMax) {
     throw Unsatisfiable(
@@ -654,8 +695,40 @@ RunMachine::Operation RunMachine::begin_state(std::string_view key,
   return operation;
 }
 
+RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
+  static_cast<void>(GateKeys(terms.gate));
+  if (terms.timeout && *terms.timeout < Duration::zero()) {
+    throw InvalidArgument("the time-out of lock '" + terms.gate + "' is below zero");
+  }
+  Operation operation = begin(record::RunOperation::LOCK, terms.gate);
+  operation->set_is_lock();
+  pending_.add(operation);
+  const std::uint64_t number = operation->number();
+  locks_.emplace(number, Lock{terms.gate});
+  if (terms.timeout && terms.may_wait()) {
+    const StoreTime due = now_ + *terms.timeout;
+    current_.timers.push_back({number, due});
+    if (!is_replaying()) {
+      last_record().set_due_ns(due.time_since_epoch().count());
+    }
+  }
+  current_.locks.push_back({number, std::move(terms)});
+  return operation;
+}
+
+void RunMachine::release_lock(std::uint64_t operation) noexcept {
+  if (locks_.erase(operation) > 0) {
+    current_.let_go.push_back(operation);
+  }
+}
+
 std::vector<std::string> RunMachine::waits_for() const {
   std::vector<std::string> waits;
+  for (const auto& [operation, lock] : locks_) {
+    if (pending_.contains(operation)) {
+      waits.push_back("lock '" + lock.gate + "'");
+    }
+  }
   for (const std::string& name : signals_.awaited()) {
     waits.push_back("signal '" + name + "'");
   }

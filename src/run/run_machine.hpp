@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,6 +53,11 @@ struct BegunStateAccess {
   std::string key;
   std::unique_ptr<StateCode> code;
 };
+/// A lock that is asked for in the commit of the activation.
+struct BegunLock {
+  std::uint64_t operation = 0;
+  LockTerms terms;
+};
 /// The answer to an update.
 struct UpdateReply {
   std::string request;
@@ -77,8 +83,12 @@ struct Activated {
   std::vector<BegunTimer> timers;
   std::vector<BegunChild> children;
   std::vector<BegunStateAccess> state;
+  std::vector<BegunLock> locks;
+  /// Locks that are released, or not waited for any longer.
+  std::vector<std::uint64_t> let_go;
   std::vector<UpdateReply> replies;
-  /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop.
+  /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop,
+  /// a lock is not wanted.
   /// Not those that were begun in the same activation: these are in none of the lists above.
   std::vector<std::uint64_t> given_up;
   /// Steps that are to stop. Their ends are waited for.
@@ -137,6 +147,11 @@ class RunMachine {
   /// `UpdateRefused` with what the validator says. Between activations.
   void check_update(std::string_view name, boost::json::value payload);
 
+  /// Nothing but one operation of those with a number can make it go on, unless it is cancelled.
+  /// Between activations.
+  [[nodiscard]] bool waits_for_one_alone() const {
+    return pending_.size() == 1 && signals_.awaited().empty() && conditions_.empty();
+  }
   /// What it waits for that only somebody outside can bring about, in words. Between activations.
   [[nodiscard]] std::vector<std::string> waits_for() const;
 
@@ -156,6 +171,13 @@ class RunMachine {
   [[nodiscard]] Operation begin_child(std::string_view type, boost::json::value input,
                                       const ChildOptions& options);
   [[nodiscard]] Operation begin_state(std::string_view key, std::unique_ptr<StateCode> code);
+  [[nodiscard]] Operation begin_lock(LockTerms terms);
+  /// By the end of the activation. Nothing, if it is over.
+  void release_lock(std::uint64_t operation) noexcept;
+  /// The name of a lock that is asked for or held.
+  [[nodiscard]] const std::string& gate_of(std::uint64_t operation) const {
+    return locks_.at(operation).gate;
+  }
   /// Settled with true when `predicate` is, and with false when the time is up.
   [[nodiscard]] Operation begin_condition(std::function<bool()> predicate,
                                           std::optional<Duration> timeout);
@@ -194,6 +216,8 @@ class RunMachine {
   void deliver_held();
   void start();
   void settle(const Event& event);
+  void settle_lock(const Event& event, RunOperation& operation);
+  void lose_lock(std::uint64_t operation);
   void take_signal(const Event& event);
   void take_update(const Event& event);
   void go_on();
@@ -204,7 +228,7 @@ class RunMachine {
   [[nodiscard]] Operation begin(Kind kind, std::string_view name);
   [[nodiscard]] record::RunOperation& last_record();
   void check_has_not_ended(const char* so) const;
-  void check_may_begin() const;
+  void check_may_begin();
   void check_against_journal(Kind kind, std::string_view name);
   void stray(std::string expected, std::string found);
   [[nodiscard]] const record::RunOperation* expected() const noexcept;
@@ -237,6 +261,11 @@ class RunMachine {
     std::function<bool()> predicate;
   };
   std::list<Condition> conditions_;
+  struct Lock {
+    std::string gate;
+    bool is_lost = false;  // The code has not been told so.
+  };
+  std::map<std::uint64_t, Lock> locks_;  // Asked for or held.
   std::vector<Event> held_;
   std::optional<boost::json::value> continue_with_;
   std::exception_ptr handler_error_;

@@ -16,6 +16,7 @@
 #include "bell.hpp"
 #include "call_step.hpp"
 #include "coro/background_tasks.hpp"
+#include "run_gates.hpp"
 #include "run_place.hpp"
 #include "watchdog.hpp"
 
@@ -29,12 +30,14 @@ struct RunWorld {
   RunWorld(Session& in, Executor& for_runs, Executor& for_steps, std::uint64_t seed)
       : session(in),
         store(in.store()),
+        gates(store),
         tasks(for_runs),
         step_tasks(for_steps),
         random_(seed == 0 ? random_seed() : seed) {}
 
   Session& session;
   Store& store;
+  RunGates gates;
   /// Where runs are driven, and where steps may block.
   BackgroundTasks tasks;
   BackgroundTasks step_tasks;

@@ -32,8 +32,10 @@ class RunOperation final : private Wait {
       : machine_(machine), number_(number) {}
   RunOperation(const RunOperation&) = delete;
   RunOperation& operator=(const RunOperation&) = delete;
-  ~RunOperation() = default;
+  /// A lock that was granted and that nobody took is let go of.
+  ~RunOperation();
 
+  [[nodiscard]] RunMachine& machine() const noexcept { return machine_; }
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] bool is_settled() const noexcept { return outcome_.index() != 0; }
   [[nodiscard]] bool is_cancelled() const noexcept { return cancelled_; }
@@ -53,6 +55,9 @@ class RunOperation final : private Wait {
   /// the one who waits has.
   void set_must_end() noexcept { must_end_ = true; }
   [[nodiscard]] bool must_end() const noexcept { return must_end_; }
+
+  /// What it is settled with is held by the run, and is to be released.
+  void set_is_lock() noexcept { is_lock_ = true; }
 
   /// False: it has not to wait, or must not.
   [[nodiscard]] bool wait(TaskContext& context, std::coroutine_handle<> coroutine) noexcept {
@@ -89,6 +94,7 @@ class RunOperation final : private Wait {
   std::coroutine_handle<> coroutine_;
   bool cancelled_ = false;
   bool must_end_ = false;
+  bool is_lock_ = false;
 };
 
 }  // namespace holdfast::detail

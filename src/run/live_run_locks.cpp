@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run does at gates: in the commit of an activation, and when it is read again.
+#include <algorithm>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "gate/gate_keys.hpp"
+#include "live_run.hpp"
+#include "run_failure.hpp"
+#include "run_gates.hpp"
+#include "run_keys.hpp"
+#include "run_payload.hpp"
+#include "run_rows.hpp"
+#include "tenure.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+record::RunEvent lock_event(record::RunEvent::Kind kind, std::uint64_t operation) {
+  record::RunEvent event;
+  event.set_kind(kind);
+  event.set_operation(operation);
+  return event;
+}
+
+Mail lock_mail(record::RunEvent event) {
+  Mail mail;
+  mail.event = std::move(event);
+  return mail;
+}
+
+/// Why one who may not wait, or not there, is not let in.
+std::exception_ptr refusal_of(const LockTerms& terms, const std::optional<WhyNot>& why) {
+  std::string text("'");
+  text.append(terms.gate).append("': ").append(why ? to_string(*why) : "it is not free");
+  if (terms.timeout == Duration::zero()) {
+    return std::make_exception_ptr(TimedOut(text.append(", and the time-out is zero")));
+  }
+  return std::make_exception_ptr(QueueFull(text.append(", and no more may wait there")));
+}
+
+record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error) {
+  record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, operation);
+  *event.mutable_failure() = failure_of(error);
+  event.set_payload(circle_text(error));
+  return event;
+}
+
+}  // namespace
+
+/// What waits for others only by this lock, and holds something that others may wait for, can be
+/// part of a circle.
+GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for, StoreTime now) {
+  const LockTerms& terms = lock.terms;
+  GateRequest request;
+  request.holder = machine_.facts().id;
+  request.owner = uid_;
+  request.request_id = std::to_string(lock.operation);
+  request.weight = terms.weight;
+  request.shared = terms.shared;
+  request.priority = terms.priority;
+  request.reason = terms.reason;
+  request.queue_max = terms.may_wait() ? terms.queue_max : 0;
+  if (terms.timeout && terms.may_wait()) {
+    request.deadline = now + *terms.timeout;
+  }
+  request.actors.push_back(run_actor(uid_));
+  request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
+                        head_.parent().blocked().end());
+  request.may_hold_others = is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty());
+  const std::string ticket = tenure_->world().next_uid(now);
+  record::RunMessage message;
+  message.set_format(kRunFormat);
+  message.set_uid(uid_);
+  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
+  request.when_granted.emplace(
+      GateRequest::Notice{tenure_->keys().message(ticket), message.SerializeAsString()});
+  message.mutable_event()->set_kind(record::RunEvent::LOCK_LOST);
+  request.when_lost.emplace(
+      GateRequest::Notice{tenure_->keys().message(ticket + "-lost"), message.SerializeAsString()});
+  return request;
+}
+
+RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
+  RunGates::DeedsByGate deeds;
+  const auto let_go = [&](std::uint64_t operation, record::GateGrant::End how) {
+    if (const auto lock = locks_.find(operation); lock != locks_.end()) {
+      const OpenLock& open = lock->second;
+      deeds[open.gate].endings.push_back(
+          {run_holder_key(open.gate, uid_, operation), open.waiter_key, how});
+    }
+  };
+  for (const std::uint64_t operation : activated.let_go) {
+    let_go(operation, record::GateGrant::RELEASED);
+  }
+  for (const std::uint64_t operation : activated.given_up) {
+    let_go(operation, record::GateGrant::ABANDONED);
+  }
+  if (activated.end) {
+    for (const auto& [operation, lock] : locks_) {
+      const bool is_released =
+          std::ranges::find(activated.let_go, operation) != activated.let_go.end() ||
+          std::ranges::find(activated.given_up, operation) != activated.given_up.end();
+      if (!is_released) {
+        let_go(operation, record::GateGrant::ABANDONED);
+      }
+    }
+    return deeds;
+  }
+  const bool is_all = machine_.waits_for_one_alone();
+  for (const BegunLock& lock : activated.locks) {
+    RunGates::Ask ask;
+    ask.operation = lock.operation;
+    ask.definition = lock.terms.definition;
+    ask.request = request_for(lock, is_all, now);
+    deeds[lock.terms.gate].asks.push_back(std::move(ask));
+  }
+  return deeds;
+}
+
+Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime now) {
+  LockChanges changes;
+  changes.deeds = deeds_of(activated, now);
+  if (changes.deeds.empty()) {
+    co_return changes;
+  }
+  changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
+  for (const BegunLock& lock : activated.locks) {
+    const RunGates::Ask* const ask = changes.find(lock);
+    if (ask == nullptr) {
+      continue;
+    }
+    if (ask->error) {
+      changes.events.push_back(failed(lock.operation, ask->error));
+      continue;
+    }
+    record::RunOperation& operation =
+        *activated.record.mutable_operations(static_cast<int>(lock.operation - next_operation_));
+    operation.clear_waiter_key();
+    switch (ask->asked.outcome) {
+      case Asked::Outcome::kHeld:
+        changes.any_granted = true;
+        break;
+      case Asked::Outcome::kWaits:
+        operation.set_waiter_key(ask->asked.key);
+        break;
+      case Asked::Outcome::kRefused:
+        if (lock.terms.only_tries) {
+          changes.events.push_back(lock_event(record::RunEvent::LOCK_SETTLED, lock.operation));
+          changes.events.back().set_payload("null");
+        } else {
+          changes.events.push_back(failed(lock.operation, refusal_of(lock.terms, ask->asked.why)));
+        }
+        break;
+    }
+  }
+  co_return changes;
+}
+
+const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
+  const auto at_gate = deeds.find(lock.terms.gate);
+  if (at_gate == deeds.end()) {
+    return nullptr;
+  }
+  const auto& asks = at_gate->second.asks;
+  const auto found = std::ranges::find(asks, lock.operation, &RunGates::Ask::operation);
+  return found == asks.end() ? nullptr : &*found;
+}
+
+/// What was believed to be held is still.
+void LiveRun::require_locks(Batch& batch, const record::Activation& row) const {
+  for (const auto& [operation, lock] : locks_) {
+    const bool is_lost = std::ranges::any_of(row.events(), [op = operation](const auto& event) {
+      return event.kind() == record::RunEvent::LOCK_LOST && event.operation() == op;
+    });
+    if (lock.fence != 0 && !is_lost) {
+      batch.require_version(run_holder_key(lock.gate, uid_, operation), lock.fence);
+    }
+  }
+}
+
+/// Those who were let in by the commit, and the run itself.
+void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
+                              Version version) {
+  if (changes.deeds.empty()) {
+    return;
+  }
+  for (const GateRequest::Notice& notice : changes.gates.committed(version)) {
+    record::RunMessage message;
+    if (message.ParseFromString(notice.value)) {
+      writing.messages.push_back(
+          {place_in_message_key(notice.key, message.uid()), notice.key, std::move(message)});
+    }
+  }
+  for (const BegunLock& lock : activated.locks) {
+    const RunGates::Ask* const ask = changes.find(lock);
+    if (ask != nullptr && !ask->error && ask->asked.outcome == Asked::Outcome::kHeld) {
+      record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
+      event.set_payload(payload_text(grant_value({version, ask->slots})));
+      granted_.push_back(std::move(event));
+    }
+  }
+  changes.gates = {};  // Others may have their turn.
+}
+
+void LiveRun::remember_locks(const Activated& activated, const record::Activation& row) {
+  for (const BegunLock& lock : activated.locks) {
+    OpenLock open;
+    open.gate = lock.terms.gate;
+    open.waiter_key =
+        row.operations(static_cast<int>(lock.operation - next_operation_)).waiter_key();
+    locks_.emplace(lock.operation, std::move(open));
+  }
+  const auto note = [&](const record::RunEvent& event) {
+    const auto lock = locks_.find(event.operation());
+    if (lock == locks_.end()) {
+      return;
+    }
+    if (event.kind() == record::RunEvent::LOCK_LOST) {
+      locks_.erase(lock);
+    } else if (event.kind() == record::RunEvent::LOCK_SETTLED) {
+      timers_.erase(event.operation());
+      if (event.has_failure() || event.payload() == "null") {
+        locks_.erase(lock);
+      } else {
+        lock->second.fence = read_grant(parse_payload(event.payload())).fence;
+      }
+    }
+  };
+  std::ranges::for_each(row.events(), note);
+  std::ranges::for_each(row.held(), note);
+  for (const std::uint64_t operation : activated.let_go) {
+    locks_.erase(operation);
+  }
+  for (const std::uint64_t operation : activated.given_up) {
+    locks_.erase(operation);
+  }
+}
+
+// --- Mail ----------------------------------------------------------------------------------------
+
+/// Whoever let it in did not know with what fence.
+Task<void> LiveRun::complete_grants(std::vector<Mail>& mails) {
+  for (Mail& mail : mails) {
+    record::RunEvent& event = mail.event;
+    if (event.kind() != record::RunEvent::LOCK_SETTLED || event.has_failure() ||
+        !event.payload().empty()) {
+      continue;
+    }
+    event.set_payload("null");
+    const auto lock = locks_.find(event.operation());
+    if (lock == locks_.end() || lock->second.fence != 0) {
+      continue;  // It is not wanted any more, or known already.
+    }
+    const std::string key = run_holder_key(lock->second.gate, uid_, event.operation());
+    const std::optional<Entry> holder = co_await tenure_->world().store.get(key, Read::kApplied);
+    if (holder) {
+      event.set_payload(payload_text(grant_value(grant_in(*holder))));
+    } else {
+      const Dropped dropped("'" + lock->second.gate + "': an operator released it before run '" +
+                            machine_.facts().id + "' saw that it had it");
+      event = failed(event.operation(), std::make_exception_ptr(dropped));
+    }
+  }
+}
+
+/// It was granted by the run's own commit, and nobody has told the run before it left the memory,
+/// or the rows are not there: the journal is that of another run, which was reset.
+Task<void> LiveRun::look_for_locks() {
+  for (const auto& [operation, lock] : locks_) {
+    const std::string key = run_holder_key(lock.gate, uid_, operation);
+    const std::optional<Entry> holder = co_await tenure_->world().store.get(key, Read::kApplied);
+    if (lock.fence != 0) {
+      if (!holder || holder->version != lock.fence) {
+        found_.push_back(lock_event(record::RunEvent::LOCK_LOST, operation));
+      }
+      continue;
+    }
+    const std::optional<Entry> waiter =
+        holder || lock.waiter_key.empty()
+            ? std::nullopt
+            : co_await tenure_->world().store.get(lock.waiter_key, Read::kApplied);
+    if (holder || !waiter) {
+      found_.push_back(lock_event(record::RunEvent::LOCK_SETTLED, operation));
+    }
+  }
+}
+
+void LiveRun::deliver_found() {
+  for (record::RunEvent& event : std::exchange(found_, {})) {
+    static_cast<void>(deliver(lock_mail(std::move(event))));
+  }
+}
+
+void LiveRun::deliver_granted() {
+  const std::lock_guard lock(mutex_);
+  for (record::RunEvent& event : std::exchange(granted_, {})) {
+    mail_.push_back(lock_mail(std::move(event)));
+  }
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_gates.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include <holdfast/error.hpp>
+
+#include "gate/gate_deadlock.hpp"
+#include "gate/gate_keys.hpp"
+#include "gate/gate_rows.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// Of the gates that were used lately, so many are kept in memory.
+constexpr std::size_t kRoomsKept = 1'024;
+constexpr std::size_t kUnattendedRead = 1'000;
+
+/// The fault is in what was asked for, and not in the store.
+bool is_of_ask(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kUnsatisfiable:
+    case ErrorCode::kDefinitionMismatch:
+    case ErrorCode::kDeadlock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void end_or_leave(GateRows& rows, const RunGates::Ending& ending, StoreTime now) {
+  if (rows.holders().contains(ending.holder_key)) {
+    rows.end(ending.holder_key, ending.how, now);
+  } else if (rows.waiters().contains(ending.waiter_key)) {
+    static_cast<void>(rows.leave(ending.waiter_key));
+  }
+}
+
+void add(Served& all, Served more) {
+  std::ranges::move(more.admitted, std::back_inserter(all.admitted));
+  if (more.look_again_at) {
+    all.look_again_at =
+        std::min(all.look_again_at.value_or(*more.look_again_at), *more.look_again_at);
+  }
+  all.needs_more_waiters = all.needs_more_waiters || more.needs_more_waiters;
+}
+
+std::vector<std::uint64_t> slots_held(const GateRows& rows, const std::string& holder_key) {
+  const auto& slots = rows.holders().at(holder_key).record.slots();
+  return {slots.begin(), slots.end()};
+}
+
+}  // namespace
+
+std::string run_holder_key(std::string_view gate, std::string_view uid, std::uint64_t operation) {
+  return GateKeys(gate).holder(uid, std::to_string(operation));
+}
+
+std::string run_actor(std::string_view uid) { return std::string("@run/").append(uid); }
+
+boost::json::value grant_value(const LockGrant& grant) {
+  boost::json::array value{grant.fence};
+  for (const std::uint64_t slot : grant.slots) {
+    value.push_back(slot);
+  }
+  return value;
+}
+
+LockGrant read_grant(const boost::json::value& value) {
+  const boost::json::array& numbers = value.as_array();
+  LockGrant grant;
+  grant.fence = numbers.at(0).to_number<std::uint64_t>();
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    grant.slots.push_back(numbers[i].to_number<std::uint64_t>());
+  }
+  return grant;
+}
+
+LockGrant grant_in(const Entry& holder) {
+  const auto record = parse_gate_record<record::GateHolder>(holder, "the holder of a gate");
+  return {holder.version, {record.slots().begin(), record.slots().end()}};
+}
+
+// --- Changes -------------------------------------------------------------------------------------
+
+std::shared_ptr<RunGates::Room> RunGates::room_of(const std::string& gate) {
+  const std::lock_guard lock(mutex_);
+  if (rooms_.size() >= kRoomsKept && !rooms_.contains(gate)) {
+    std::erase_if(rooms_, [](const auto& room) { return room.second.use_count() == 1; });
+  }
+  std::shared_ptr<Room>& room = rooms_[gate];
+  if (room == nullptr) {
+    room = std::make_shared<Room>(store_, gate);
+  }
+  return room;
+}
+
+/// In the order of their names: whoever changes several waits for no one who waits for it.
+Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
+  std::vector<std::string> leaving;
+  for (const auto& [gate, at_gate] : deeds) {
+    for (const Ending& ending : at_gate.endings) {
+      leaving.push_back(ending.holder_key);
+    }
+  }
+  Change change;
+  change.gates_ = this;
+  for (auto& [gate, at_gate] : deeds) {
+    Change::Part part;
+    part.room = room_of(gate);
+    part.turn = co_await part.room->turn.lock();
+    part.prepared = co_await prepare_one(*part.room, at_gate, leaving);
+    change.batch_.append(std::exchange(part.prepared.batch, {}));
+    change.parts_.push_back(std::move(part));
+  }
+  co_return change;
+}
+
+Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
+                                                 const std::vector<std::string>& leaving) {
+  Ask* asking = nullptr;  // Whose fault it is, if something is wrong.
+  const GateLedger::Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+    for (const Ending& ending : deeds.endings) {
+      end_or_leave(rows, ending, now);
+    }
+    Served served;
+    bool is_served = false;
+    for (Ask& one : deeds.asks) {
+      if (one.error) {
+        continue;
+      }
+      asking = &one;
+      define(rows, one.definition);
+      check_request(rows, one.request);
+      one.asked = ask(rows, leases, one.request, now);
+      if (one.asked.outcome == Asked::Outcome::kHeld) {
+        one.slots = slots_held(rows, one.asked.key);
+      }
+      add(served, std::move(one.asked.served));
+      asking = nullptr;
+      is_served = true;
+    }
+    if (!is_served) {
+      served = serve(rows, leases, now);
+    }
+    return served;
+  };
+  GateLedger::Terms terms;
+  for (const Ending& ending : deeds.endings) {
+    if (!ending.waiter_key.empty()) {
+      terms.more_waiters.push_back(ending.waiter_key);
+    }
+  }
+  terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, leaving, asking); };
+  for (;;) {
+    try {
+      co_return co_await room.ledger.prepare(plan, terms);
+    } catch (const Error& error) {
+      if (asking == nullptr || !is_of_ask(error)) {
+        throw;
+      }
+      asking->error = std::current_exception();
+      asking = nullptr;
+    }
+    // Without it, from the start: nothing of it may stay.
+    room.ledger.forget();
+  }
+}
+
+Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
+                                 const std::vector<std::string>& leaving, Ask*& asking) {
+  for (Ask& one : deeds.asks) {
+    const bool waits = !one.error && one.asked.outcome == Asked::Outcome::kWaits;
+    if (waits && one.request.may_hold_others) {
+      asking = &one;
+      record::GateWaiter waiter = waiter_of(one.request, StoreTime{});
+      co_await check_for_deadlock(store_, rows, one.asked.key, std::move(waiter), leaving);
+      asking = nullptr;
+    }
+  }
+}
+
+std::vector<GateRequest::Notice> RunGates::Change::committed(Version version) {
+  std::vector<GateRequest::Notice> notices;
+  for (Part& part : parts_) {
+    GateLedger& ledger = part.room->ledger;
+    const bool is_written = part.prepared.rows && part.prepared.rows->changed();
+    ledger.settle(part.prepared, is_written ? version : 0);
+    const Served& served = part.prepared.changed.served;
+    for (const Admitted& admitted : served.admitted) {
+      if (admitted.notice) {
+        notices.push_back(*admitted.notice);
+      }
+    }
+    if (ledger.rows()->head().unattended()) {
+      gates_->note(ledger.keys().name(), ledger.rows()->head_version(), served.look_again_at);
+    }
+  }
+  return notices;
+}
+
+// --- Gates at which runs wait --------------------------------------------------------------------
+
+void RunGates::note(const std::string& gate, Version head, std::optional<StoreTime> look_again_at) {
+  bool is_earlier = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Seen& seen = seen_[gate];
+    is_earlier = look_again_at && (!seen.look_again_at || *look_again_at < *seen.look_again_at);
+    seen = {head, look_again_at};
+  }
+  if (is_earlier) {
+    earlier_.ring();
+  }
+}
+
+Task<std::optional<StoreTime>> RunGates::attend() {
+  std::set<std::string> gates;
+  const std::string prefix(kUnattendedPrefix);
+  std::string after;
+  for (bool more = true; more;) {
+    const ScanOptions next{.after = after, .limit = kUnattendedRead, .read = Read::kApplied};
+    const Page page = co_await store_.scan(prefix, next);
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      gates.insert(gate_in_unattended_key(entry.key));
+    }
+    more = page.more;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(seen_, [&](const auto& seen) { return !gates.contains(seen.first); });
+  }
+  const StoreTime now = co_await store_.time();
+  std::optional<StoreTime> next_look;
+  for (const std::string& gate : gates) {
+    const std::optional<StoreTime> look_again_at = co_await look_at(gate, now);
+    if (look_again_at) {
+      next_look = std::min(next_look.value_or(*look_again_at), *look_again_at);
+    }
+  }
+  co_return next_look;
+}
+
+/// Reads no more than the head, unless something may have happened.
+Task<std::optional<StoreTime>> RunGates::look_at(std::string gate, StoreTime now) {
+  Seen seen;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = seen_.find(gate); found != seen_.end()) {
+      seen = found->second;
+    }
+  }
+  const std::optional<Entry> head = co_await store_.get(GateKeys(gate).head(), Read::kApplied);
+  const bool is_due = seen.look_again_at && *seen.look_again_at <= now;
+  if (head && head->version == seen.head && !is_due) {
+    co_return seen.look_again_at;
+  }
+  const std::shared_ptr<Room> room = room_of(gate);
+  const Hold turn = co_await room->turn.lock();
+  const GateLedger::Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime at) {
+    return serve(rows, leases, at);
+  };
+  const GateLedger::Changed changed = co_await room->ledger.change(plan);
+  note(gate, room->ledger.rows()->head_version(), changed.served.look_again_at);
+  co_return changed.served.look_again_at;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/json/value.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/gate.hpp>
+#include <holdfast/mutex.hpp>
+#include <holdfast/store.hpp>
+#include <holdfast/task.hpp>
+
+#include "bell.hpp"
+#include "gate/gate_ledger.hpp"
+#include "gate/gate_rules.hpp"
+
+namespace holdfast::detail {
+
+/// The row of a lock that a run holds: the run is its owner, and asked for it by an operation.
+[[nodiscard]] std::string run_holder_key(std::string_view gate, std::string_view uid,
+                                         std::uint64_t operation);
+/// Runs as actors: see `GateRequest::actors`.
+[[nodiscard]] std::string run_actor(std::string_view uid);
+
+/// What a run learns when it is let in.
+struct LockGrant {
+  Version fence = 0;
+  std::vector<std::uint64_t> slots;
+};
+[[nodiscard]] boost::json::value grant_value(const LockGrant& grant);
+[[nodiscard]] LockGrant read_grant(const boost::json::value& value);
+/// As the row of the holder says.
+[[nodiscard]] LockGrant grant_in(const Entry& holder);
+
+/// The gates that the runs of an engine use, and that others may use as well. A run changes several
+/// in one commit with all else that it does.
+class RunGates {
+ public:
+  explicit RunGates(Store& store) noexcept : store_(store) {}
+  RunGates(const RunGates&) = delete;
+  RunGates& operator=(const RunGates&) = delete;
+
+  /// A lock that is asked for.
+  struct Ask {
+    std::uint64_t operation = 0;
+    GateDefinition definition;
+    GateRequest request;
+    /// What came of it: a failure, or else `asked`, and, if it is held, its slots.
+    std::exception_ptr error{};
+    Asked asked{};
+    std::vector<std::uint64_t> slots{};
+  };
+  /// A lock that is let go of, be it held or waited for.
+  struct Ending {
+    std::string holder_key;
+    std::string waiter_key;  ///< Empty: it did not wait.
+    record::GateGrant::End how = record::GateGrant::RELEASED;
+  };
+  /// What is done at one gate. The endings come first.
+  struct Deeds {
+    std::vector<Ending> endings;
+    std::vector<Ask> asks;
+  };
+  using DeedsByGate = std::map<std::string, Deeds>;
+
+ private:
+  struct Room {
+    Room(Store& store, const std::string& gate) : ledger(store, GateKeys(gate), nullptr) {}
+    Mutex turn;
+    GateLedger ledger;
+  };
+
+ public:
+  /// What is to be committed. As long as it lives, nobody else of this engine changes these gates.
+  class Change {
+   public:
+    Change() = default;
+    [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
+    /// Those who were let in and have to be told; the rows for that are in the batch.
+    [[nodiscard]] std::vector<GateRequest::Notice> committed(Version version);
+
+   private:
+    friend class RunGates;
+    struct Part {
+      std::shared_ptr<Room> room;
+      Hold turn;
+      GateLedger::Prepared prepared;
+    };
+    RunGates* gates_ = nullptr;
+    std::vector<Part> parts_;
+    Batch batch_;
+  };
+  /// Fills in what comes of the asks. What cannot be read is thrown; what is wrong with an ask is
+  /// its failure.
+  [[nodiscard]] Task<Change> prepare(DeedsByGate& deeds);
+
+  /// Sees to gates at which runs wait, whoever they belong to: a holder may be dead, and the rate
+  /// may allow the next one. When to do so again; nothing: when a row below `kUnattendedPrefix`
+  /// changes, as also before that time.
+  [[nodiscard]] Task<std::optional<StoreTime>> attend();
+  /// Rung when that has become earlier than was known.
+  [[nodiscard]] Bell& earlier() noexcept { return earlier_; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<Room> room_of(const std::string& gate);
+  [[nodiscard]] Task<GateLedger::Prepared> prepare_one(Room& room, Deeds& deeds,
+                                                       const std::vector<std::string>& leaving);
+  /// `asking` says at whose wait it stopped, if it throws.
+  [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds,
+                                       const std::vector<std::string>& leaving, Ask*& asking);
+  [[nodiscard]] Task<std::optional<StoreTime>> look_at(std::string gate, StoreTime now);
+  void note(const std::string& gate, Version head, std::optional<StoreTime> look_again_at);
+
+  struct Seen {
+    Version head = 0;
+    std::optional<StoreTime> look_again_at;
+  };
+
+  Store& store_;
+  Bell earlier_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Room>> rooms_;
+  std::map<std::string, Seen> seen_;
+};
+
+}  // namespace holdfast::detail
