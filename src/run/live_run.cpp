@@ -294,7 +294,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     // The name first: a run that goes on as another one at once gives it away again.
     Batch batch = extra;
     batch.append(std::move(writing.batch)).append(state.batch).append(locks.gates.batch());
-    require_locks(batch, activated.record);
+    guard_locks(batch, activated.record);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
       locks.gates = {};

@@ -237,7 +237,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                         StoreTime now);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
-  void require_locks(Batch& batch, const record::Activation& row) const;
+  void guard_locks(Batch& batch, const record::Activation& row) const;
   void after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
                        Version version);
   void remember_locks(const Activated& activated, const record::Activation& row);

@@ -170,13 +170,13 @@ const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
 }
 
 /// What was believed to be held is still.
-void LiveRun::require_locks(Batch& batch, const record::Activation& row) const {
+void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
   for (const auto& [operation, lock] : locks_) {
     const bool is_lost = std::ranges::any_of(row.events(), [op = operation](const auto& event) {
       return event.kind() == record::RunEvent::LOCK_LOST && event.operation() == op;
     });
     if (lock.fence != 0 && !is_lost) {
-      batch.require_version(run_holder_key(lock.gate, uid_, operation), lock.fence);
+      batch.guard(run_holder_key(lock.gate, uid_, operation), lock.fence);
     }
   }
 }
@@ -222,6 +222,9 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
       locks_.erase(lock);
     } else if (event.kind() == record::RunEvent::LOCK_SETTLED) {
       timers_.erase(event.operation());
+      if (lock->second.fence != 0) {
+        return;  // It was told twice.
+      }
       if (event.has_failure() || event.payload() == "null") {
         locks_.erase(lock);
       } else {
@@ -278,10 +281,10 @@ Task<void> LiveRun::look_for_locks() {
       }
       continue;
     }
-    const std::optional<Entry> waiter =
-        holder || lock.waiter_key.empty()
-            ? std::nullopt
-            : co_await tenure_->world().store.get(lock.waiter_key, Read::kApplied);
+    std::optional<Entry> waiter;
+    if (!holder && !lock.waiter_key.empty()) {
+      waiter = co_await tenure_->world().store.get(lock.waiter_key, Read::kApplied);
+    }
     if (holder || !waiter) {
       found_.push_back(lock_event(record::RunEvent::LOCK_SETTLED, operation));
     }

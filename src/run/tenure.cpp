@@ -111,8 +111,10 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
     failure = error.what();
   }
   if (applied.outcome && applied.outcome->fenced() != nullptr) {
+    const bool is_deposed = applied.outcome->fenced()->key == keys_.owner();
+    failure = is_deposed ? "another process has taken it over"
+                         : "a lock of one of its runs was taken away by force";
     applied.outcome.reset();
-    failure = "another process has taken it over";
   }
   if (!applied.outcome && !applied.busy) {
     end(failure);

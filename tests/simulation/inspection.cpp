@@ -91,8 +91,14 @@ std::vector<std::string> Inspection::find_faults() {
   check_replays();
   check_effects();
   check_pushes();
-  for (const char* prefix : {"timer/", "inbox/", "parked/"}) {
+  for (const char* prefix : {"timer/", "inbox/", "parked/", "unattended/", "wait/"}) {
     check_no_rows(prefix);
+  }
+  for (const Entry& entry : rows("gate/")) {
+    if (entry.key.find("/holder/") != std::string::npos ||
+        entry.key.find("/waiter/") != std::string::npos) {
+      fault("left behind: " + entry.key);
+    }
   }
   for (const Entry& entry : rows(std::string(detail::kJournalPrefix))) {
     if (entry.key.find('~') != std::string::npos) {

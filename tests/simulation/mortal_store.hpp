@@ -27,6 +27,7 @@ struct Tally {
   std::uint64_t takeovers = 0;  ///< Of a partition, from a process that did not hand it over.
   std::uint64_t handovers = 0;
   std::uint64_t refusals = 0;  ///< Of writes by a process that was deposed.
+  std::uint64_t grants = 0;    ///< Of locks.
   std::uint64_t unknowns = 0;  ///< Requests of clients of which nobody knew whether they happened.
   Duration time{};
 };
@@ -71,6 +72,7 @@ class MortalStore final : public Store {
   void check_alive() const;
   void check_reachable();
   void note_owners(const Batch& batch);
+  void check_gates(const Batch& batch);
 
   std::shared_ptr<MemoryDisk> disk_;
   std::uint64_t generation_;

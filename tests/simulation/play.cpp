@@ -176,6 +176,58 @@ Task<std::int64_t> perform_never(Context& ctx, const Node& node) {
   co_return 0;
 }
 
+Limit limit_of(const Node& node) {
+  return {std::string("lock").append(std::to_string(node.first)),
+          node.first == kLocks - 1 ? 2U : 1U};
+}
+
+/// One that waits only for a while may be part of a circle.
+Task<RunLock> insist_on(Context& ctx, Limit limit) {
+  for (;;) {
+    auto wait = ctx.acquire(limit);
+    auto lock = co_await ctx.attempt(wait);
+    if (!has_failed(lock)) {
+      co_return std::move(lock.value());
+    }
+    ++outside->circles;
+    co_await ctx.sleep(milliseconds(100));
+  }
+}
+
+/// Adds its label to what was there before its part, so that of two that are in at once one is
+/// lost.
+Task<std::int64_t> perform_locked(Context& ctx, Heard& heard, const Node& node) {
+  const RunLock lock = co_await insist_on(ctx, limit_of(node));
+  const bool is_alone = node.first < kLocks - 1;
+  auto cell = ctx.global().cell<std::vector<int>>(
+      std::string("guarded").append(std::to_string(node.first)));
+  std::vector<int> labels;
+  if (is_alone) {
+    labels = co_await cell.get();
+  }
+  const std::int64_t value = co_await perform(ctx, heard, node.parts.front());
+  if (is_alone) {
+    labels.push_back(node.label);
+    co_await cell.set(labels);
+  }
+  co_return value;
+}
+
+Task<std::int64_t> perform_locked_a_while(Context& ctx, Heard& heard, const Node& node) {
+  const LockOptions options{.timeout = milliseconds(node.second), .priority = node.label % 3};
+  auto wait = ctx.acquire(limit_of(node), options);
+  const StoreTime asked_at = ctx.now();
+  auto lock = co_await ctx.attempt(wait);
+  if (has_failed(lock)) {
+    co_return 0;
+  }
+  if (ctx.now() < asked_at) {
+    outside->faults.emplace_back("a lock was granted before it was asked for");
+  }
+  static_cast<void>(co_await perform(ctx, heard, node.parts.front()));
+  co_return 0;
+}
+
 Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
   switch (node.what()) {
     case Act::kSequence:
@@ -198,6 +250,10 @@ Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
       return perform_push(ctx, node);
     case Act::kChild:
       return perform_child(ctx, node);
+    case Act::kLocked:
+      return perform_locked(ctx, heard, node);
+    case Act::kLockedAWhile:
+      return perform_locked_a_while(ctx, heard, node);
     case Act::kThrow:
       break;
   }

@@ -18,6 +18,7 @@ struct Outside {
   /// For each label the keys with which it was asked for, and how often.
   std::map<int, std::map<std::string, int>> effects;
   std::vector<std::string> faults;
+  std::uint64_t circles = 0;  ///< Deadlocks that were found, replays included.
 };
 
 /// Workflows are plain functions: this is the world of the simulation under way.

@@ -28,6 +28,11 @@ class Author {
   struct May {
     bool signals = false;
     bool updates = false;
+    /// Who holds a lock waits only for greater ones, so that no circle can come about.
+    int first_lock = 0;
+
+    /// For a part that nobody talks to.
+    [[nodiscard]] May locks_alone() const { return {.first_lock = first_lock}; }
   };
 
   int number(int least, int most) {
@@ -48,7 +53,7 @@ class Author {
   }
 
   Node one(int depth, May may) {
-    switch (dice_.below(14)) {
+    switch (dice_.below(17)) {
       case 0:
         return node(Act::kSleep, 1 << number(0, 19));
       case 1:
@@ -61,15 +66,36 @@ class Author {
         return may.updates ? node(Act::kUpdates, 0, number(1, 3)) : node(Act::kSleep, 20);
       case 5:
       case 6:
-        return depth < kDepthMax ? child(depth) : node(Act::kPush, number(0, kCells - 1));
+        return depth < kDepthMax ? child(depth, may) : node(Act::kPush, number(0, kCells - 1));
       case 7:
-        return depth < kDepthMax ? several(Act::kAll, depth, {.signals = may.signals})
+        return depth < kDepthMax ? several(Act::kAll, depth,
+                                           {.signals = may.signals, .first_lock = may.first_lock})
                                  : node(Act::kSleep, 1'000);
       case 8:
-        return depth < kDepthMax ? several(Act::kAny, depth, {}) : node(Act::kSleep, 30'000);
+        return depth < kDepthMax ? several(Act::kAny, depth, may.locks_alone())
+                                 : node(Act::kSleep, 30'000);
+      case 9:
+      case 10:
+        return depth < kDepthMax && may.first_lock < kLocks ? locked(depth, may) : step();
+      case 11:
+        return depth < kDepthMax ? locked_a_while(depth) : step();
       default:
         return step();
     }
+  }
+
+  Node locked(int depth, May may) {
+    const int lock = number(may.first_lock, kLocks - 1);
+    Node made = node(Act::kLocked, lock);
+    made.parts.push_back(sequence(depth + 1, {.signals = may.signals, .first_lock = lock + 1}));
+    return made;
+  }
+
+  /// Whichever lock: a circle with a wait that ends is none.
+  Node locked_a_while(int depth) {
+    Node made = node(Act::kLockedAWhile, number(0, kLocks - 1), 1 << number(0, 16));
+    made.parts.push_back(sequence(depth + 1, {.first_lock = kLocks}));
+    return made;
   }
 
   Node step() {
@@ -87,9 +113,9 @@ class Author {
     return made;
   }
 
-  Node child(int depth) {
+  Node child(int depth, May may) {
     Node made = node(Act::kChild, number(0, 2), dice_.one_in(4) ? 1 : 0);
-    Node body = sequence(depth + 1, {});
+    Node body = sequence(depth + 1, may.locks_alone());
     if (dice_.one_in(6)) {
       body.parts.push_back(node(Act::kThrow));
     }
@@ -132,6 +158,14 @@ class Oracle {
         return value_of_talk(node);
       case Act::kChild:
         return value_of_child(node, certain);
+      case Act::kLocked:
+        if (node.first < kLocks - 1) {
+          (certain ? expected_.pushes : expected_.possible_pushes).insert(node.label);
+        }
+        return value_of(node.parts.front(), certain);
+      case Act::kLockedAWhile:
+        static_cast<void>(value_of(node.parts.front(), false));
+        return 0;
       case Act::kThrow:
         throws_ = true;
         return 0;

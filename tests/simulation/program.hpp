@@ -24,6 +24,8 @@ enum class Act : int {
   kPush,     ///< Its label into cell `first`.
   kChild,  ///< Its one part; `first` is what becomes of it without its parent, `second` its queue.
   kThrow,
+  kLocked,        ///< Its one part, under lock `first`.
+  kLockedAWhile,  ///< The same, or nothing, if it has to wait for more than `second` ms.
 };
 
 /// A program of a run, as a tree. Labels are those of one node alone, in the whole simulation.
@@ -50,6 +52,8 @@ BOOST_DESCRIBE_STRUCT(Program, (), (sum, cleanup, chain))
 inline constexpr int kAttemptsMax = 3;
 inline constexpr int kCells = 3;
 inline constexpr int kSignalNames = 2;
+/// The last of these is held by two at a time, the others by one.
+inline constexpr int kLocks = 3;
 
 /// A signal or an update that a program waits for.
 struct Wanted {
