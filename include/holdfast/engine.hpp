@@ -17,6 +17,7 @@
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/replay.hpp>
+#include <holdfast/run_error.hpp>
 #include <holdfast/session.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -74,11 +75,6 @@ struct RunInfo {
 
 /// There is no run of that id, or none that goes on.
 class NoSuchRun final : public detail::ErrorOf<ErrorCode::kNoSuchRun> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A run of that id goes on already.
-class RunExists final : public detail::ErrorOf<ErrorCode::kRunExists> {
   using ErrorOf::ErrorOf;
 };
 

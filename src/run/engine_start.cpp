@@ -16,8 +16,6 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::size_t kNameBytesMax = 255;
-
 void check_time(Duration time, const char* what) {
   if (time < Duration::zero()) {
     throw InvalidArgument(std::string("StartOptions::") + what + " is " +
@@ -26,9 +24,9 @@ void check_time(Duration time, const char* what) {
 }
 
 void check_length(std::string_view text, const char* what) {
-  if (text.size() > kNameBytesMax) {
+  if (text.size() > kRunNameBytesMax) {
     throw InvalidArgument(std::string(what) + " has " + std::to_string(text.size()) +
-                          " bytes: at most " + std::to_string(kNameBytesMax));
+                          " bytes: at most " + std::to_string(kRunNameBytesMax));
   }
 }
 
@@ -257,8 +255,7 @@ Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing,
       break;
     }
     case OnConflict::kFail:
-      throw RunExists("a run '" + terms.id + "' (" + existing.head.type() +
-                      ") goes on already: use it, end it, or choose another id");
+      throw run_exists(terms.id, existing.head.type());
   }
   co_return id;
 }
@@ -476,6 +473,9 @@ std::optional<std::string> open_child(const std::vector<record::Activation>& row
         open.emplace(number, operation.name());
       }
       ++number;
+    }
+    for (const std::uint64_t refused : refused_children(row)) {
+      open.erase(refused);
     }
   }
   std::optional<std::string> child;

@@ -2,6 +2,7 @@
 #include "live_run.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -26,6 +27,11 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.started_at = time_of(head.started_at_ns());
   return facts;
+}
+
+bool names_children(const Activated& activated) {
+  return std::any_of(activated.children.begin(), activated.children.end(),
+                     [](const BegunChild& child) { return !child.terms.id.empty(); });
 }
 
 bool has_condition_on(const Batch& batch, const std::string& key) {
@@ -84,7 +90,11 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
     }
+    const std::unordered_set<std::uint64_t> refused = refused_children(row);
     for (const BegunChild& child : activated.children) {
+      if (refused.contains(child.operation)) {
+        continue;
+      }
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
       children_.emplace(child.operation,
@@ -266,16 +276,17 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
   return activated;
 }
 
-/// One commit carries all that the code did. If it is refused for a cell that others have changed,
-/// the code has seen nothing of it yet, and only the change is made again.
+/// One commit carries all that the code did. If it is refused for a cell or a name that others have
+/// changed, the code has seen nothing of it yet, and only the change is made again.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
   const StoreTime now = co_await tenure_->world().store.time();
   std::vector<Mail> late;
   Activated activated = run_code(now, mails, late);
   for (;;) {
     StateChanges state;
-    if (!activated.state.empty()) {
+    if (!activated.state.empty() || names_children(activated)) {
       state = co_await settle_state(activated.state);
+      co_await settle_names(activated, state);
       activated.record.mutable_held()->Assign(state.events.begin(), state.events.end());
     }
     Writing writing = write(activated, mails, now);

@@ -153,7 +153,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::vector<Outgoing> messages;
     std::vector<std::string> children;  ///< That begin here; their uids.
   };
-  /// What accesses to state come to.
+  /// What accesses to state, and the names of children, come to.
   struct StateChanges {
     Batch batch;
     std::vector<record::RunEvent> events;
@@ -196,8 +196,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void finish(Version version);
 
   // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
-  // live_run_transact.cpp: steps that are transactions.
+  // live_run_transact.cpp: steps that are transactions. live_run_names.cpp: ids of children.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
+  /// Adds the names of children, or that they are taken.
+  [[nodiscard]] Task<void> settle_names(Activated& activated, StateChanges& changes);
+  /// Not one that would end with its parent, in the same commit.
+  [[nodiscard]] static bool is_begun(const Activated& activated, const BegunChild& child);
+  [[nodiscard]] RunPlace place_of_child(const BegunChild& child) const;
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, Activated& activated);
   void write_own_timers(Writing& writing, bool starts_later) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an activation of a run leads to, as rows of one commit.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -122,6 +123,11 @@ Task<LiveRun::StateChanges> LiveRun::settle_state(std::vector<BegunStateAccess>&
   co_return changes;
 }
 
+bool LiveRun::is_begun(const Activated& activated, const BegunChild& child) {
+  const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
+  return outlives && !contains(activated.given_up, child.operation);
+}
+
 LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& mails,
                                 StoreTime now) {
   Writing writing;
@@ -145,9 +151,9 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       set_timer(writing, timer.due, timer.operation);
     }
   }
+  const std::unordered_set<std::uint64_t> refused = refused_children(activated.record);
   for (const BegunChild& child : activated.children) {
-    const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
-    if (outlives && !contains(activated.given_up, child.operation)) {
+    if (is_begun(activated, child) && !refused.contains(child.operation)) {
       const auto index = static_cast<int>(child.operation - next_operation_);
       write_child(writing, *activated.record.mutable_operations(index), child, now);
     }
@@ -270,6 +276,7 @@ void LiveRun::close(Writing& writing, StoreTime now) {
       event.set_payload(head_.result());
     } else {
       *event.mutable_failure() = head_.failure();
+      event.mutable_failure()->clear_code();  // Of what the child did, not of the wait for it.
       event.mutable_failure()->set_message(ending_text(info_of(head_, place())));
     }
     send(writing, parent, std::move(message), now);
@@ -308,15 +315,21 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   writing.children.push_back(uid);
 }
 
+RunPlace LiveRun::place_of_child(const BegunChild& child) const {
+  std::string uid = child_uid(uid_, child.operation);
+  if (child.terms.queue.empty()) {
+    return tenure_->keys().place_of(uid);
+  }
+  const std::uint32_t partition = partition_for(uid);
+  return {child.terms.queue, partition, std::move(uid)};
+}
+
 /// A child that goes to other processes is put into the inbox of theirs.
 void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
                           const BegunChild& child, StoreTime now) {
-  const std::string uid = child_uid(uid_, child.operation);
-  RunPlace where = tenure_->keys().place_of(uid);
+  const RunPlace where = place_of_child(child);
+  const std::string& uid = where.uid;
   const bool is_elsewhere = !child.terms.queue.empty();
-  if (is_elsewhere) {
-    where = {child.terms.queue, partition_for(uid), uid};
-  }
   *operation.mutable_child() = record_of(where);
   operation.set_value(static_cast<std::int64_t>(child.terms.parent_close));
   record::RunHead head;

@@ -52,6 +52,9 @@ std::exception_ptr exception_of(const record::RunFailure& failure) {
 }
 
 std::exception_ptr child_exception_of(const record::RunFailure& failure) {
+  if (failure.code() == static_cast<int>(ErrorCode::kRunExists)) {
+    return std::make_exception_ptr(RunExists(failure.message()));
+  }
   return std::make_exception_ptr(RunFailed(failure.message()));
 }
 

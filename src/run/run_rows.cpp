@@ -38,6 +38,21 @@ std::int64_t deadline_of(const record::RunHead& head) noexcept {
   return own == 0 || chain == 0 ? std::max(own, chain) : std::min(own, chain);
 }
 
+std::unordered_set<std::uint64_t> refused_children(const record::Activation& row) {
+  std::unordered_set<std::uint64_t> refused;
+  for (const record::RunEvent& event : row.held()) {
+    if (event.kind() == record::RunEvent::CHILD_ENDED) {
+      refused.insert(event.operation());
+    }
+  }
+  return refused;
+}
+
+RunExists run_exists(const std::string& id, const std::string& type) {
+  return RunExists("a run '" + id + "' (" + type +
+                   ") goes on already: use it, end it, or choose another id");
+}
+
 std::string name_row(const RunPlace& place) {
   record::RunName name;
   name.set_format(kRunFormat);
