@@ -15,6 +15,8 @@
 #include <holdfast/memory_store.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "meddled_store.hpp"
+
 /// Engines in processes of one thread each, on one disk and virtual time.
 namespace holdfast::testing_runs {
 
@@ -25,7 +27,7 @@ class Process {
  public:
   Process(Clock& clock, const std::shared_ptr<MemoryDisk>& disk, std::uint64_t seed,
           const std::function<void(Engine&)>& add_workflows, std::string_view queue)
-      : executor(clock), store(open_memory_store(disk)) {
+      : executor(clock), store(std::make_unique<MeddledStore>(disk)) {
     const SessionOptions in_30_s{.ttl = 30s, .executor = &executor, .seed = seed};
     session = sync_wait(executor, Session::open(*store, in_30_s));
     engine.emplace(*session, EngineOptions{.executor = &executor,
@@ -47,7 +49,7 @@ class Process {
   }
 
   ManualExecutor executor;
-  std::unique_ptr<Store> store;
+  std::unique_ptr<MeddledStore> store;
   std::unique_ptr<Session> session;
   std::optional<Engine> engine;
 };
