@@ -58,6 +58,7 @@ struct RunInfo {
   std::string type;
   std::string queue;
   std::string parent_id;  ///< Empty: it has none.
+  std::string root_uid;   ///< Under which its cells are: `State::execution`.
   RunState state = RunState::kRunning;
   StoreTime started_at{};
   std::optional<StoreTime> ended_at{};

@@ -522,6 +522,7 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   record::RunHead head = run->head;
   head.set_state(record::RunHead::RUNNING);
   head.set_id(id_of(run->head, run->place));
+  head.set_root_uid(root_uid_of(run->head, run->place));
   head.clear_ended_at_ns();
   head.clear_result();
   head.clear_failure();

@@ -23,6 +23,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.input = parse_payload(head.input());
   facts.uid = place.uid;
   facts.root_id = head.root_id();
+  facts.root_uid = root_uid_of(head, place);
   facts.parent_id = head.parent().id();
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.started_at = time_of(head.started_at_ns());

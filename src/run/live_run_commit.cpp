@@ -299,6 +299,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_input(payload_text(*end.continue_with));
   next.set_started_at_ns(ns_of(now));
   next.set_root_id(head_.root_id().empty() ? next.id() : head_.root_id());
+  next.set_root_uid(root_uid_of(head_, place()));
   next.set_timeout_ns(head_.timeout_ns());
   next.set_chain_deadline_ns(head_.chain_deadline_ns());
   next.set_deadline_ns(deadline_of(next));
@@ -339,6 +340,7 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.set_input(payload_text(child.input));
   head.set_started_at_ns(ns_of(now));
   head.set_root_id(head_.root_id().empty() ? id_of(head_, place()) : head_.root_id());
+  head.set_root_uid(root_uid_of(head_, place()));
   head.set_timeout_ns(child.terms.timeout.count());
   head.set_deadline_ns(deadline_of(head));
   head.mutable_parent()->set_operation(child.operation);

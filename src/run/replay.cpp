@@ -105,6 +105,9 @@ RecordedRun read_head(std::string_view text, std::size_t line) {
   if (const boost::json::value* requests = object.if_contains("requests_done")) {
     run.requests_done = texts_in(*requests, line);
   }
+  if (object.contains("root_uid")) {
+    run.root_uid = text_member(object, "root_uid", line);
+  }
   run.input = *input;
   run.started_at = StoreTime(Duration(started->get_int64()));
   return run;
@@ -132,6 +135,9 @@ std::string RecordedRun::to_text() const {
   head["type"] = type;
   head["uid"] = uid;
   head["root_id"] = root_id;
+  if (!root_uid.empty()) {
+    head["root_uid"] = root_uid;
+  }
   head["parent_id"] = parent_id;
   head["started_at_ns"] = started_at.time_since_epoch().count();
   if (!requests_done.empty()) {
@@ -180,7 +186,7 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
                           "', and the code is that of '" + std::string(name) + "'");
   }
   RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
-                            run.started_at, run.requests_done});
+                            run.started_at, run.requests_done, run.root_uid});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

@@ -134,6 +134,9 @@ RunMachine::Facts complete(RunMachine::Facts facts) {
   if (facts.root_id.empty()) {
     facts.root_id = facts.id;
   }
+  if (facts.root_uid.empty()) {
+    facts.root_uid = facts.root_id;
+  }
   return facts;
 }
 

@@ -106,6 +106,8 @@ class RunMachine {
     StoreTime started_at{};
     /// Of signals that the runs before it in its chain have taken.
     std::vector<std::string> requests_done{};
+    /// Under which the cells of the tree are. Empty: as `root_id`, as it was once.
+    std::string root_uid{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);

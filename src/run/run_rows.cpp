@@ -75,6 +75,10 @@ std::string id_of(const record::RunHead& head, const RunPlace& place) {
   return head.id().empty() ? id_of_place(place) : head.id();
 }
 
+std::string root_uid_of(const record::RunHead& head, const RunPlace& place) {
+  return head.root_uid().empty() ? place.uid : head.root_uid();
+}
+
 RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   RunInfo info;
   info.id = id_of(head, place);
@@ -82,6 +86,7 @@ RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   info.type = head.type();
   info.queue = place.queue;
   info.parent_id = head.parent().id();
+  info.root_uid = root_uid_of(head, place);
   info.state = state_of(head.state());
   info.started_at = time_of(head.started_at_ns());
   if (has_ended(head)) {

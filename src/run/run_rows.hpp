@@ -60,6 +60,8 @@ template <class Record>
 
 /// The id of the run at `place`.
 [[nodiscard]] std::string id_of(const record::RunHead& head, const RunPlace& place);
+/// Under which the cells are that it shares.
+[[nodiscard]] std::string root_uid_of(const record::RunHead& head, const RunPlace& place);
 [[nodiscard]] RunInfo info_of(const record::RunHead& head, const RunPlace& place);
 /// What a run that ended other than well ended of.
 [[nodiscard]] std::string ending_text(const RunInfo& info);
