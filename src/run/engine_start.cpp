@@ -38,21 +38,6 @@ record::RunMessage message_of(record::RunMessage::Kind kind, record::RunEvent ev
   return message;
 }
 
-[[noreturn]] void throw_failure(const record::RunFailure& failure) {
-  switch (static_cast<ErrorCode>(failure.code())) {
-    case ErrorCode::kNoSuchHandler:
-      throw NoSuchHandler(failure.message());
-    case ErrorCode::kUpdateRefused:
-      throw UpdateRefused(failure.message());
-    case ErrorCode::kBadPayload:
-      throw BadPayload(failure.message());
-    case ErrorCode::kNoSuchRun:
-      throw NoSuchRun(failure.message());
-    default:
-      std::rethrow_exception(exception_of(failure));
-  }
-}
-
 /// The answer has been read, whatever becomes of its row.
 Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
   for (bool again = true; again;) {
@@ -370,7 +355,7 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
   world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
   if (reply.has_failure()) {
-    throw_failure(reply.failure());
+    std::rethrow_exception(answer_exception_of(reply.failure()));
   }
   co_return parse_payload(reply.payload());
 }

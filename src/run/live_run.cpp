@@ -26,6 +26,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.root_uid = root_uid_of(head, place);
   facts.parent_id = head.parent().id();
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
+  facts.answers.assign(head.answers().begin(), head.answers().end());
   facts.started_at = time_of(head.started_at_ns());
   return facts;
 }

@@ -186,6 +186,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void note_timers(const Writing& writing);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
+  /// First in the mailbox, or for whoever comes after it.
+  void put_back(std::vector<Mail> mails);
   /// Takes what it needs of `writing` and `activated`.
   void after_commit(Writing& writing, Activated& activated, const std::vector<Mail>& mails,
                     Version version, StoreTime now);

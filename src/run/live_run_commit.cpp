@@ -289,7 +289,8 @@ void LiveRun::close(Writing& writing, StoreTime now) {
   writing.has_head = true;
 }
 
-/// The next run of the chain takes over the id, the parent, and the signals that nobody took.
+/// The next run of the chain takes over the id, the parent, the signals that nobody took, and what
+/// is known of requests.
 void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime now) {
   const std::string uid = tenure_->world().next_uid(now);
   record::RunHead next;
@@ -310,6 +311,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
   next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
+  next.mutable_answers()->Assign(end.answers.begin(), end.answers.end());
   head_.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
   writing.batch.put(run_id_key(next.id()), name_row(tenure_->keys().place_of(uid)));

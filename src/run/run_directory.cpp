@@ -124,6 +124,9 @@ Task<RecordedRun> record_run(Store& store, std::string id) {
   recorded.parent_id = head.parent().id();
   recorded.started_at = time_of(head.started_at_ns());
   recorded.requests_done.assign(head.requests().begin(), head.requests().end());
+  for (const record::RunAnswer& answer : head.answers()) {
+    recorded.answers.push_back(answer.SerializeAsString());
+  }
   const std::vector<record::Activation> journal = co_await read_journal(store, *run);
   for (const record::Activation& row : journal) {
     recorded.rows.push_back(row.SerializeAsString());

@@ -68,6 +68,8 @@ struct RunEnd {
   std::vector<record::RunEvent> signals_left;
   /// Of signals that were taken: for the one that goes on they count no more.
   std::vector<std::string> requests_done;
+  /// To the last updates, the oldest first, for the one that goes on.
+  std::vector<record::RunAnswer> answers;
 };
 
 /// What came of an activation. The record is what the journal gets.
@@ -108,6 +110,8 @@ class RunMachine {
     std::vector<std::string> requests_done{};
     /// Under which the cells of the tree are. Empty: as `root_id`, as it was once.
     std::string root_uid{};
+    /// To updates that the runs before it in its chain have made.
+    std::vector<record::RunAnswer> answers{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -138,6 +142,11 @@ class RunMachine {
   /// Whether the run would take the update. Throws `NoSuchHandler`, `BadPayload`, or
   /// `UpdateRefused` with what the validator says. Between activations.
   void check_update(std::string_view name, boost::json::value payload);
+
+  /// Whether it has dealt with that update, or one before it in its chain: it counts no more.
+  [[nodiscard]] bool knows_update(const std::string& request) const {
+    return updates_.find(request) != nullptr;
+  }
 
   /// What it waits for that only somebody outside can bring about, in words. Between activations.
   [[nodiscard]] std::vector<std::string> waits_for() const;
@@ -198,6 +207,7 @@ class RunMachine {
   void settle(const Event& event);
   void take_signal(const Event& event);
   void take_update(const Event& event);
+  [[nodiscard]] std::vector<record::RunAnswer> last_answers() const;
   void go_on();
   [[nodiscard]] bool settle_conditions();
   void stop_waiting_for(std::uint64_t operation) noexcept;
