@@ -136,6 +136,10 @@ struct EngineOptions {
   Duration idle_time = std::chrono::seconds(10);
   /// An activation that takes longer is named in a warning: workflow code must not block.
   Duration watchdog_time = std::chrono::seconds(2);
+  /// A run that has this many signals that it did not take gets no more: `Engine::signal` throws
+  /// `QueueFull`, in every process. Those that are on their way then are kept all the same. At
+  /// least 1.
+  std::size_t signals_kept_max = 10'000;
   /// Where warnings go; null: standard error.
   void (*warn)(const std::string& text) = nullptr;
   /// For a simulation: the same seed makes the same ids. Zero: random.
@@ -218,7 +222,9 @@ class Engine {
   }
 
   /// Durable when it returns: the run gets it, also if this process ends. Two with one
-  /// `request_id` count once; empty: each counts. A run that has ended takes none: `NoSuchRun`.
+  /// `request_id` count once; empty: each counts. A run that has ended takes none: `NoSuchRun`. One
+  /// that has too many that it did not take (`EngineOptions::signals_kept_max`) gets no more:
+  /// `QueueFull`.
   template <typename T>
   [[nodiscard]] Task<void> signal(std::string_view id, std::string_view name, const T& payload,
                                   std::string_view request_id = {}) {

@@ -260,6 +260,13 @@ Task<RunRow> EngineCore::find_open(std::string id) {
 
 /// On condition that the run goes on. False: it has changed.
 Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
+  const bool is_signal = message.event().kind() == record::RunEvent::SIGNALLED;
+  if (is_signal && run.head.signals_kept() > 0) {
+    throw QueueFull("run '" + id_of(run.head, run.place) + "' (" + run.head.type() + ") has " +
+                    std::to_string(run.head.signals_kept()) +
+                    " signals that it did not take, and gets no more before it takes some; this "
+                    "one was not sent (EngineOptions::signals_kept_max is the limit)");
+  }
   const PartitionKeys there(run.place.queue, run.place.partition);
   const StoreTime now = co_await world_->store.time();
   std::string key = there.message(world_->next_uid(now));

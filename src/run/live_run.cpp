@@ -51,6 +51,7 @@ LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHea
       head_(std::move(head)),
       head_version_(head_version),
       waits_in_store_(head_.waits()),
+      is_full_in_store_(head_.signals_kept() > 0),
       machine_(code, facts_of(head_, place())) {}
 
 RunPlace LiveRun::place() const { return tenure_->keys().place_of(uid_); }
@@ -323,6 +324,7 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
   if (writing.has_head) {
     head_version_ = version;
     waits_in_store_ = head_.waits();
+    is_full_in_store_ = head_.signals_kept() > 0;
   }
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {

@@ -207,6 +207,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] RunPlace place_of_child(const BegunChild& child) const;
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, Activated& activated);
+  [[nodiscard]] std::uint64_t full_with(std::size_t signals) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -230,7 +231,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // nothing goes on from there then, or the same is written again.
   record::RunHead head_;
   Version head_version_;
-  bool waits_in_store_;  // What the head there says, which a commit that failed has not changed.
+  // What the head there says, which a commit that failed has not changed.
+  bool waits_in_store_;
+  bool is_full_in_store_;
   RunMachine machine_;
   Version last_version_ = 0;  // Of the last row of the journal that was written here.
   std::uint64_t next_row_ = 0;

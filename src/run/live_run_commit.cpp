@@ -188,8 +188,10 @@ void LiveRun::write_row(Writing& writing, Activated& activated) {
   const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
   const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
-  if (is_new || (has_work && waits_in_store_)) {
+  const std::uint64_t full = full_with(machine_.signals_kept());
+  if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_) {
     head_.set_waits(!has_work);
+    head_.set_signals_kept(full);
     std::optional<RowInHead> row;
     if (!is_new) {
       writing.batch.require_version(key, head_version_);
@@ -210,6 +212,11 @@ void LiveRun::write_row(Writing& writing, Activated& activated) {
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
     writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
   }
+}
+
+/// How many signals the head says that nobody took: nothing, if more may come.
+std::uint64_t LiveRun::full_with(std::size_t signals) const {
+  return signals >= tenure_->world().signals_kept_max ? signals : 0;
 }
 
 /// Those that are none of an operation.
@@ -310,6 +317,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
     *next.mutable_parent() = head_.parent();
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
+  next.set_signals_kept(full_with(end.signals_left.size()));
   next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
   next.mutable_answers()->Assign(end.answers.begin(), end.answers.end());
   head_.set_continued_as(uid);

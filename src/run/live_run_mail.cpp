@@ -226,6 +226,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   if (mails.empty()) {
     co_return;
   }
+  head_.set_signals_kept(full_with(static_cast<std::size_t>(head_.signals_size())));
   const std::string key = tenure_->keys().run(uid_);
   batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
@@ -238,6 +239,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   }
   head_version_ = outcome->committed()->version;
   waits_in_store_ = head_.waits();
+  is_full_in_store_ = head_.signals_kept() > 0;
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
       tenure_->row_done(std::move(mail.consumed));

@@ -148,6 +148,9 @@ class RunMachine {
     return updates_.find(request) != nullptr;
   }
 
+  /// Signals that came and that nobody took.
+  [[nodiscard]] std::size_t signals_kept() const noexcept { return signals_.kept_count(); }
+
   /// What it waits for that only somebody outside can bring about, in words. Between activations.
   [[nodiscard]] std::vector<std::string> waits_for() const;
 
