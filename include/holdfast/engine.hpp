@@ -17,6 +17,7 @@
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/replay.hpp>
+#include <holdfast/run_error.hpp>
 #include <holdfast/session.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -57,6 +58,7 @@ struct RunInfo {
   std::string type;
   std::string queue;
   std::string parent_id;  ///< Empty: it has none.
+  std::string root_uid;   ///< Under which its cells are: `State::execution`.
   RunState state = RunState::kRunning;
   StoreTime started_at{};
   std::optional<StoreTime> ended_at{};
@@ -74,11 +76,6 @@ struct RunInfo {
 
 /// There is no run of that id, or none that goes on.
 class NoSuchRun final : public detail::ErrorOf<ErrorCode::kNoSuchRun> {
-  using ErrorOf::ErrorOf;
-};
-
-/// A run of that id goes on already.
-class RunExists final : public detail::ErrorOf<ErrorCode::kRunExists> {
   using ErrorOf::ErrorOf;
 };
 
@@ -139,6 +136,10 @@ struct EngineOptions {
   Duration idle_time = std::chrono::seconds(10);
   /// An activation that takes longer is named in a warning: workflow code must not block.
   Duration watchdog_time = std::chrono::seconds(2);
+  /// A run that has this many signals that it did not take gets no more: `Engine::signal` throws
+  /// `QueueFull`, in every process. Those that are on their way then are kept all the same. At
+  /// least 1.
+  std::size_t signals_kept_max = 10'000;
   /// Where warnings go; null: standard error.
   void (*warn)(const std::string& text) = nullptr;
   /// For a simulation: the same seed makes the same ids. Zero: random.
@@ -221,7 +222,9 @@ class Engine {
   }
 
   /// Durable when it returns: the run gets it, also if this process ends. Two with one
-  /// `request_id` count once; empty: each counts. A run that has ended takes none: `NoSuchRun`.
+  /// `request_id` count once; empty: each counts. A run that has ended takes none: `NoSuchRun`. One
+  /// that has too many that it did not take (`EngineOptions::signals_kept_max`) gets no more:
+  /// `QueueFull`.
   template <typename T>
   [[nodiscard]] Task<void> signal(std::string_view id, std::string_view name, const T& payload,
                                   std::string_view request_id = {}) {

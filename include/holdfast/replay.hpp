@@ -27,6 +27,9 @@ struct RecordedRun {
   StoreTime started_at{};
   /// Of signals that the runs before it, which it continues, have taken.
   std::vector<std::string> requests_done{};
+  /// What these have answered to updates, as it is in the store.
+  std::vector<std::string> answers{};
+  std::string root_uid{};  ///< Under which its cells are. Empty: as `root_id`.
 
   /// A line of JSON for the run, and one in hexadecimal for each row.
   [[nodiscard]] std::string to_text() const;

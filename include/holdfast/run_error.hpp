@@ -42,6 +42,11 @@ class RunFailed final : public detail::ErrorOf<ErrorCode::kRunFailed> {
   using ErrorOf::ErrorOf;
 };
 
+/// A run of that id goes on already.
+class RunExists final : public detail::ErrorOf<ErrorCode::kRunExists> {
+  using ErrorOf::ErrorOf;
+};
+
 /// A step has failed for good.
 class StepFailed final : public Error {
  public:

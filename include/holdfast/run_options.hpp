@@ -61,7 +61,9 @@ enum class ParentClose : std::uint8_t { kTerminate, kCancel, kAbandon };
 
 /// As `StepOptions`.
 struct ChildOptions {
-  std::string_view id{};  ///< Empty: one is made.
+  /// As `StartOptions::id`: if a run of it goes on, whoever awaits the child gets `RunExists`, and
+  /// there is no child. Empty: one is made.
+  std::string_view id{};
   /// Which processes drive it. Empty: those that drive the parent.
   std::string_view queue{};
   ParentClose parent_close = ParentClose::kTerminate;

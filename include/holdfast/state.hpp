@@ -89,9 +89,10 @@ class State {
   [[nodiscard]] Scope user(std::string_view id) const { return scope("user", id); }
   [[nodiscard]] Scope org(std::string_view id) const { return scope("org", id); }
   [[nodiscard]] Scope global() const;
-  /// What a run and its children share: see `Context::execution`. `id` is that of the run at the
-  /// top.
-  [[nodiscard]] Scope execution(std::string_view id) const { return scope("execution", id); }
+  /// What a run and its children share: see `Context::execution`. `RunInfo::root_uid` says the uid.
+  [[nodiscard]] Scope execution(std::string_view root_uid) const {
+    return scope("execution", root_uid);
+  }
   /// What all runs of a workflow share: see `Context::workflow_scope`.
   [[nodiscard]] Scope workflow(std::string_view type) const { return scope("workflow", type); }
 

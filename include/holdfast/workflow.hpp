@@ -67,6 +67,9 @@ class Context {
   [[nodiscard]] const std::string& run_uid() const noexcept;
   /// Of the run at the top, of which this is a child or a child's child; its own, if it is none.
   [[nodiscard]] const std::string& root_id() const noexcept;
+  /// Of that run, and of the first one, if it continues others: the cells of `execution()` are
+  /// under it.
+  [[nodiscard]] const std::string& root_uid() const noexcept;
   /// Empty: it is no child.
   [[nodiscard]] const std::string& parent_id() const noexcept;
   [[nodiscard]] const std::string& type() const noexcept;
@@ -304,7 +307,8 @@ class Context {
   [[nodiscard]] RunCell<T> state(std::string_view name, T initial = T{}) {
     return execution().cell<T>(name, std::move(initial));
   }
-  /// The cells of this run, its children, and those whose child it is.
+  /// The cells of this run, its children, those whose child it is, and all that these continue. A
+  /// later run of the same id has others.
   [[nodiscard]] RunScope execution();
   /// Those of every run of this type.
   [[nodiscard]] RunScope workflow_scope();

@@ -62,6 +62,10 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
   if (options.idle_time < Duration::zero() || options.watchdog_time < Duration::zero()) {
     throw InvalidArgument("EngineOptions: a time is below zero");
   }
+  if (options.signals_kept_max == 0) {
+    throw InvalidArgument("EngineOptions::signals_kept_max is 0: a run keeps at least one");
+  }
+  world_->signals_kept_max = options.signals_kept_max;
   world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
   // What is under way may outlive the engine for a moment.
   world_->code_of = [codes = codes_](const std::string& type) {

@@ -64,6 +64,34 @@ Task<int> takes_updates(Context& ctx) {
 }
 const auto kTakesUpdates = workflow("takes_updates", takes_updates);
 
+/// One update for each run of the chain, and none more when three have come.
+Task<int> counts_in_turn(Context& ctx, int sum) {
+  bool came = false;
+  ctx.on_query<int>("sum", [&] { return sum; });
+  ctx.on_update<int, int>(
+      "add",
+      [&](int by) {
+        came = true;
+        return sum += by;
+      },
+      [&](int /*by*/) {
+        if (came) {
+          throw std::invalid_argument("one is enough");
+        }
+      });
+  if (sum >= 111) {
+    co_await ctx.sleep(1min);
+    co_return sum;
+  }
+  auto one_more = ctx.wait_until([&] { return came; });
+  co_await one_more;
+  if (sum == 110) {
+    co_await ctx.sleep(1min);
+  }
+  ctx.continue_as_new(sum);
+}
+const auto kCountsInTurn = workflow("counts_in_turn", counts_in_turn);
+
 class EngineCrashTest : public testing_runs::EngineWorld {
  protected:
   void SetUp() override { attempts = 0; }
@@ -73,6 +101,7 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kGoesOnAtOnce);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
+    engine.add(kCountsInTurn);
   }
   std::size_t count_rows(Process& in, std::string_view prefix) {
     return run(in, in.store->scan(prefix)).entries.size();
@@ -130,6 +159,56 @@ TEST_F(EngineCrashTest, ASignalThatIsSentAgainCountsOnceInAllOfTheChain) {
   run(one, one.engine->signal("chain", "number", 1, "first"));
   run(one, one.engine->signal("chain", "number", 3, "third"));
   EXPECT_EQ(run(one, started.result()), 321);
+}
+
+TEST_F(EngineCrashTest, AnUpdateThatIsSentAgainCountsOnceInAllOfTheChain) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kCountsInTurn, 0, {.id = "chain"}));
+  const auto add = [&](Process& from, int by, std::string_view request) {
+    return run(from, from.engine->update<int>("chain", "add", by, request));
+  };
+  EXPECT_EQ(add(one, 1, "first"), 1);
+  EXPECT_EQ(add(far, 1, "first"), 1);
+  EXPECT_EQ(add(far, 9, "other"), 10);
+  EXPECT_EQ(add(one, 1, "first"), 1);
+  kill(one);
+  advance(31s);
+  Process& two = process();
+  EXPECT_EQ(add(two, 1, "first"), 1);
+  EXPECT_EQ(add(far, 9, "other"), 10);
+  EXPECT_EQ(add(two, 100, "third"), 110);
+  EXPECT_EQ(add(two, 100, "third"), 110) << "the validator would refuse another one";
+  EXPECT_THROW(static_cast<void>(add(far, 100, "fourth")), UpdateRefused);
+  const RecordedRun recorded = run(two, two.engine->record("chain"));
+  EXPECT_EQ(recorded.answers.size(), 2U);
+  const ReplayVerdict verdict = check_replay(kCountsInTurn, recorded);
+  EXPECT_TRUE(verdict.fits) << verdict.complaint;
+  advance(1min);
+  EXPECT_EQ(add(far, 100, "third"), 110);
+  EXPECT_EQ(add(far, 1, "fifth"), 111);
+}
+
+TEST_F(EngineCrashTest, WhoAsksBeforeTheRunHasBegunIsAnsweredThen) {
+  Process& far = client();
+  run(far, far.engine->start(kCountsInTurn, 100, {.id = "early"}));
+  auto query = begin(far, far.engine->query<int>("early", "sum"));
+  auto update = begin(far, far.engine->update<int>("early", "add", 10));
+  EXPECT_FALSE(query.ended());
+  process();
+  EXPECT_EQ(query.get(), 100);
+  EXPECT_EQ(update.get(), 110);
+}
+
+TEST_F(EngineCrashTest, ARunThatBeginsLaterAnswersNobodyUntilThen) {
+  Process& one = process();
+  run(one, one.engine->start(kCountsInTurn, 100, {.id = "late", .delay = 1h}));
+  EXPECT_THROW(static_cast<void>(run(one, one.engine->query<int>("late", "sum"))), NoSuchHandler);
+  EXPECT_THROW(static_cast<void>(run(one, one.engine->update<int>("late", "add", 1))),
+               NoSuchHandler);
+  EXPECT_EQ(count_rows(one, "inbox/"), 0U);
+  advance(1h);
+  EXPECT_EQ(run(one, one.engine->query<int>("late", "sum")), 100);
 }
 
 TEST_F(EngineCrashTest, ARunThatEndsBetweenTwoAttemptsLeavesNothing) {

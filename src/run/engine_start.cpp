@@ -16,8 +16,6 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::size_t kNameBytesMax = 255;
-
 void check_time(Duration time, const char* what) {
   if (time < Duration::zero()) {
     throw InvalidArgument(std::string("StartOptions::") + what + " is " +
@@ -26,9 +24,9 @@ void check_time(Duration time, const char* what) {
 }
 
 void check_length(std::string_view text, const char* what) {
-  if (text.size() > kNameBytesMax) {
+  if (text.size() > kRunNameBytesMax) {
     throw InvalidArgument(std::string(what) + " has " + std::to_string(text.size()) +
-                          " bytes: at most " + std::to_string(kNameBytesMax));
+                          " bytes: at most " + std::to_string(kRunNameBytesMax));
   }
 }
 
@@ -38,21 +36,6 @@ record::RunMessage message_of(record::RunMessage::Kind kind, record::RunEvent ev
   message.set_kind(kind);
   *message.mutable_event() = std::move(event);
   return message;
-}
-
-[[noreturn]] void throw_failure(const record::RunFailure& failure) {
-  switch (static_cast<ErrorCode>(failure.code())) {
-    case ErrorCode::kNoSuchHandler:
-      throw NoSuchHandler(failure.message());
-    case ErrorCode::kUpdateRefused:
-      throw UpdateRefused(failure.message());
-    case ErrorCode::kBadPayload:
-      throw BadPayload(failure.message());
-    case ErrorCode::kNoSuchRun:
-      throw NoSuchRun(failure.message());
-    default:
-      std::rethrow_exception(exception_of(failure));
-  }
 }
 
 /// The answer has been read, whatever becomes of its row.
@@ -257,8 +240,7 @@ Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing,
       break;
     }
     case OnConflict::kFail:
-      throw RunExists("a run '" + terms.id + "' (" + existing.head.type() +
-                      ") goes on already: use it, end it, or choose another id");
+      throw run_exists(terms.id, existing.head.type());
   }
   co_return id;
 }
@@ -278,6 +260,13 @@ Task<RunRow> EngineCore::find_open(std::string id) {
 
 /// On condition that the run goes on. False: it has changed.
 Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
+  const bool is_signal = message.event().kind() == record::RunEvent::SIGNALLED;
+  if (is_signal && run.head.signals_kept() > 0) {
+    throw QueueFull("run '" + id_of(run.head, run.place) + "' (" + run.head.type() + ") has " +
+                    std::to_string(run.head.signals_kept()) +
+                    " signals that it did not take, and gets no more before it takes some; this "
+                    "one was not sent (EngineOptions::signals_kept_max is the limit)");
+  }
   const PartitionKeys there(run.place.queue, run.place.partition);
   const StoreTime now = co_await world_->store.time();
   std::string key = there.message(world_->next_uid(now));
@@ -373,7 +362,7 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
   world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
   if (reply.has_failure()) {
-    throw_failure(reply.failure());
+    std::rethrow_exception(answer_exception_of(reply.failure()));
   }
   co_return parse_payload(reply.payload());
 }
@@ -477,6 +466,9 @@ std::optional<std::string> open_child(const std::vector<record::Activation>& row
       }
       ++number;
     }
+    for (const std::uint64_t refused : refused_children(row)) {
+      open.erase(refused);
+    }
   }
   std::optional<std::string> child;
   if (!open.empty()) {
@@ -522,6 +514,7 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   record::RunHead head = run->head;
   head.set_state(record::RunHead::RUNNING);
   head.set_id(id_of(run->head, run->place));
+  head.set_root_uid(root_uid_of(run->head, run->place));
   head.clear_ended_at_ns();
   head.clear_result();
   head.clear_failure();

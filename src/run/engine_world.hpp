@@ -15,6 +15,8 @@
 #include <holdfast/memory_store.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "meddled_store.hpp"
+
 /// Engines in processes of one thread each, on one disk and virtual time.
 namespace holdfast::testing_runs {
 
@@ -24,15 +26,15 @@ using namespace std::chrono_literals;
 class Process {
  public:
   Process(Clock& clock, const std::shared_ptr<MemoryDisk>& disk, std::uint64_t seed,
-          const std::function<void(Engine&)>& add_workflows, std::string_view queue)
-      : executor(clock), store(open_memory_store(disk)) {
+          const std::function<void(Engine&)>& add_workflows, EngineOptions options)
+      : executor(clock), store(std::make_unique<MeddledStore>(disk)) {
     const SessionOptions in_30_s{.ttl = 30s, .executor = &executor, .seed = seed};
     session = sync_wait(executor, Session::open(*store, in_30_s));
-    engine.emplace(*session, EngineOptions{.executor = &executor,
-                                           .queue = queue,
-                                           .watchdog_time = 0s,
-                                           .warn = [](const std::string& /*text*/) {},
-                                           .seed = seed});
+    options.executor = &executor;
+    options.watchdog_time = 0s;
+    options.warn = [](const std::string& /*text*/) {};
+    options.seed = seed;
+    engine.emplace(*session, options);
     add_workflows(*engine);
   }
   Process(const Process&) = delete;
@@ -47,7 +49,7 @@ class Process {
   }
 
   ManualExecutor executor;
-  std::unique_ptr<Store> store;
+  std::unique_ptr<MeddledStore> store;
   std::unique_ptr<Session> session;
   std::optional<Engine> engine;
 };
@@ -64,8 +66,9 @@ class EngineWorld : public ::testing::Test {
   }
   /// One that drives nothing.
   Process& client(std::string_view queue = "default") {
+    options_.queue = queue;
     return processes_.emplace_back(
-        clock_, disk_, ++seed_, [this](Engine& engine) { add_workflows(engine); }, queue);
+        clock_, disk_, ++seed_, [this](Engine& engine) { add_workflows(engine); }, options_);
   }
   void kill(Process& process) {
     settle();
@@ -109,6 +112,7 @@ class EngineWorld : public ::testing::Test {
     return running;
   }
 
+  EngineOptions options_;  // Of processes that are made from here on.
   VirtualClock clock_;
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>(clock_);
   std::deque<Process> processes_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -23,10 +24,17 @@ RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
   facts.input = parse_payload(head.input());
   facts.uid = place.uid;
   facts.root_id = head.root_id();
+  facts.root_uid = root_uid_of(head, place);
   facts.parent_id = head.parent().id();
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
+  facts.answers.assign(head.answers().begin(), head.answers().end());
   facts.started_at = time_of(head.started_at_ns());
   return facts;
+}
+
+bool names_children(const Activated& activated) {
+  return std::any_of(activated.children.begin(), activated.children.end(),
+                     [](const BegunChild& child) { return !child.terms.id.empty(); });
 }
 
 bool has_condition_on(const Batch& batch, const std::string& key) {
@@ -44,6 +52,7 @@ LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHea
       head_(std::move(head)),
       head_version_(head_version),
       waits_in_store_(head_.waits()),
+      is_full_in_store_(head_.signals_kept() > 0),
       machine_(code, facts_of(head_, place())) {}
 
 RunPlace LiveRun::place() const { return tenure_->keys().place_of(uid_); }
@@ -85,7 +94,11 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
     }
+    const std::unordered_set<std::uint64_t> refused = refused_children(row);
     for (const BegunChild& child : activated.children) {
+      if (refused.contains(child.operation)) {
+        continue;
+      }
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
       children_.emplace(child.operation,
@@ -269,8 +282,8 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
   return activated;
 }
 
-/// One commit carries all that the code did. If it is refused for a cell that others have changed,
-/// the code has seen nothing of it yet, and only the change is made again.
+/// One commit carries all that the code did. If it is refused for a cell or a name that others have
+/// changed, the code has seen nothing of it yet, and only the change is made again.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
   if (!locks_.empty()) {
     co_await complete_grants(mails);
@@ -280,8 +293,9 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
   Activated activated = run_code(now, mails, late);
   for (;;) {
     StateChanges state;
-    if (!activated.state.empty()) {
+    if (!activated.state.empty() || names_children(activated)) {
       state = co_await settle_state(activated.state);
+      co_await settle_names(activated, state);
     }
     LockChanges locks;
     if (!activated.locks.empty() || !locks_.empty()) {
@@ -327,6 +341,7 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
   if (writing.has_head) {
     head_version_ = version;
     waits_in_store_ = head_.waits();
+    is_full_in_store_ = head_.signals_kept() > 0;
   }
   for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {

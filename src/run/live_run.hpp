@@ -162,7 +162,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::vector<Outgoing> messages;
     std::vector<std::string> children;  ///< That begin here; their uids.
   };
-  /// What accesses to state come to.
+  /// What accesses to state, and the names of children, come to.
   struct StateChanges {
     Batch batch;
     std::vector<record::RunEvent> events;
@@ -205,6 +205,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void note_timers(const Writing& writing);
   void answer_query(const Mail& mail, Batch& answers);
   [[nodiscard]] bool refuses(const Mail& update, Batch& answers);
+  /// First in the mailbox, or for whoever comes after it.
+  void put_back(std::vector<Mail> mails);
   /// Takes what it needs of `writing` and `activated`.
   void after_commit(Writing& writing, Activated& activated, const std::vector<Mail>& mails,
                     Version version, StoreTime now);
@@ -215,11 +217,17 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void finish(Version version);
 
   // live_run_commit.cpp: what an activation leads to, as rows. live_run_mail.cpp: the mail.
-  // live_run_transact.cpp: steps that are transactions.
+  // live_run_transact.cpp: steps that are transactions. live_run_names.cpp: ids of children.
   [[nodiscard]] Task<StateChanges> settle_state(std::vector<BegunStateAccess>& accesses);
+  /// Adds the names of children, or that they are taken.
+  [[nodiscard]] Task<void> settle_names(Activated& activated, StateChanges& changes);
+  /// Not one that would end with its parent, in the same commit.
+  [[nodiscard]] static bool is_begun(const Activated& activated, const BegunChild& child);
+  [[nodiscard]] RunPlace place_of_child(const BegunChild& child) const;
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now,
                               const LockChanges& locks);
   void write_row(Writing& writing, Activated& activated, bool is_granted);
+  [[nodiscard]] std::uint64_t full_with(std::size_t signals) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -256,7 +264,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // nothing goes on from there then, or the same is written again.
   record::RunHead head_;
   Version head_version_;
-  bool waits_in_store_;  // What the head there says, which a commit that failed has not changed.
+  // What the head there says, which a commit that failed has not changed.
+  bool waits_in_store_;
+  bool is_full_in_store_;
   RunMachine machine_;
   Version last_version_ = 0;  // Of the last row of the journal that was written here.
   std::uint64_t next_row_ = 0;

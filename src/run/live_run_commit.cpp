@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an activation of a run leads to, as rows of one commit.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -122,6 +123,11 @@ Task<LiveRun::StateChanges> LiveRun::settle_state(std::vector<BegunStateAccess>&
   co_return changes;
 }
 
+bool LiveRun::is_begun(const Activated& activated, const BegunChild& child) {
+  const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
+  return outlives && !contains(activated.given_up, child.operation);
+}
+
 LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& mails, StoreTime now,
                                 const LockChanges& locks) {
   Writing writing;
@@ -150,9 +156,9 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       set_timer(writing, timer.due, timer.operation);
     }
   }
+  const std::unordered_set<std::uint64_t> refused = refused_children(activated.record);
   for (const BegunChild& child : activated.children) {
-    const bool outlives = !activated.end || child.terms.parent_close == ParentClose::kAbandon;
-    if (outlives && !contains(activated.given_up, child.operation)) {
+    if (is_begun(activated, child) && !refused.contains(child.operation)) {
       const auto index = static_cast<int>(child.operation - next_operation_);
       write_child(writing, *activated.record.mutable_operations(index), child, now,
                   machine_.waits_for_one_alone());
@@ -189,8 +195,10 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
   const bool is_new = head_version_ == 0;
   const bool has_work =
       is_granted || !activated.steps.empty() || has_work_besides(activated.record);
-  if (is_new || (has_work && waits_in_store_)) {
+  const std::uint64_t full = full_with(machine_.signals_kept());
+  if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_) {
     head_.set_waits(!has_work);
+    head_.set_signals_kept(full);
     std::optional<RowInHead> row;
     if (!is_new) {
       writing.batch.require_version(key, head_version_);
@@ -211,6 +219,11 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
     writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
   }
+}
+
+/// How many signals the head says that nobody took: nothing, if more may come.
+std::uint64_t LiveRun::full_with(std::size_t signals) const {
+  return signals >= tenure_->world().signals_kept_max ? signals : 0;
 }
 
 /// Those that are none of an operation.
@@ -277,6 +290,7 @@ void LiveRun::close(Writing& writing, StoreTime now) {
       event.set_payload(head_.result());
     } else {
       *event.mutable_failure() = head_.failure();
+      event.mutable_failure()->clear_code();  // Of what the child did, not of the wait for it.
       event.mutable_failure()->set_message(ending_text(info_of(head_, place())));
     }
     send(writing, parent, std::move(message), now);
@@ -289,7 +303,8 @@ void LiveRun::close(Writing& writing, StoreTime now) {
   writing.has_head = true;
 }
 
-/// The next run of the chain takes over the id, the parent, and the signals that nobody took.
+/// The next run of the chain takes over the id, the parent, the signals that nobody took, and what
+/// is known of requests.
 void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime now) {
   const std::string uid = tenure_->world().next_uid(now);
   record::RunHead next;
@@ -299,6 +314,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_input(payload_text(*end.continue_with));
   next.set_started_at_ns(ns_of(now));
   next.set_root_id(head_.root_id().empty() ? next.id() : head_.root_id());
+  next.set_root_uid(root_uid_of(head_, place()));
   next.set_timeout_ns(head_.timeout_ns());
   next.set_chain_deadline_ns(head_.chain_deadline_ns());
   next.set_deadline_ns(deadline_of(next));
@@ -308,22 +324,30 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
     *next.mutable_parent() = head_.parent();
   }
   next.mutable_signals()->Assign(end.signals_left.begin(), end.signals_left.end());
+  next.set_signals_kept(full_with(end.signals_left.size()));
   next.mutable_requests()->Assign(end.requests_done.begin(), end.requests_done.end());
+  next.mutable_answers()->Assign(end.answers.begin(), end.answers.end());
   head_.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
   writing.batch.put(run_id_key(next.id()), name_row(tenure_->keys().place_of(uid)));
   writing.children.push_back(uid);
 }
 
+RunPlace LiveRun::place_of_child(const BegunChild& child) const {
+  std::string uid = child_uid(uid_, child.operation);
+  if (child.terms.queue.empty()) {
+    return tenure_->keys().place_of(uid);
+  }
+  const std::uint32_t partition = partition_for(uid);
+  return {child.terms.queue, partition, std::move(uid)};
+}
+
 /// A child that goes to other processes is put into the inbox of theirs.
 void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
                           const BegunChild& child, StoreTime now, bool is_all_it_waits_for) {
-  const std::string uid = child_uid(uid_, child.operation);
-  RunPlace where = tenure_->keys().place_of(uid);
+  const RunPlace where = place_of_child(child);
+  const std::string& uid = where.uid;
   const bool is_elsewhere = !child.terms.queue.empty();
-  if (is_elsewhere) {
-    where = {child.terms.queue, partition_for(uid), uid};
-  }
   *operation.mutable_child() = record_of(where);
   operation.set_value(static_cast<std::int64_t>(child.terms.parent_close));
   record::RunHead head;
@@ -333,6 +357,7 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.set_input(payload_text(child.input));
   head.set_started_at_ns(ns_of(now));
   head.set_root_id(head_.root_id().empty() ? id_of(head_, place()) : head_.root_id());
+  head.set_root_uid(root_uid_of(head_, place()));
   head.set_timeout_ns(child.terms.timeout.count());
   head.set_deadline_ns(deadline_of(head));
   head.mutable_parent()->set_operation(child.operation);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run does with its mail, before and besides its code.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -48,6 +49,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   }
   std::vector<Mail> events;
   std::vector<Mail> transactions;
+  std::vector<Mail> early;  // Questions to code that has no handlers yet.
   Batch answers;
   bool shall_leave = false;
   bool is_woken = false;
@@ -58,7 +60,11 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
       case Mail::Kind::kTerminate:
         break;  // Dealt with above.
       case Mail::Kind::kQuery:
-        answer_query(mail, answers);
+        if (next_row_ == 0) {
+          early.push_back(std::move(mail));
+        } else {
+          answer_query(mail, answers);
+        }
         break;
       case Mail::Kind::kRetryNow:
         for (const std::shared_ptr<StepRun>& step : open()) {
@@ -87,6 +93,8 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
           end_pause(*step_at(mail.event.operation()), mail.consumed);
         } else if (starts_it(mail) && is_started) {
           answers.erase(mail.consumed);  // It began before its timer was heard.
+        } else if (mail.event.kind() == record::RunEvent::UPDATED && next_row_ == 0) {
+          early.push_back(std::move(mail));
         } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
           is_started = is_started || starts_it(mail);
           events.push_back(std::move(mail));
@@ -102,6 +110,13 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     } else if (time_of(head_.starts_at_ns()) <= now) {
       events.emplace(events.begin())->event.set_kind(record::RunEvent::STARTED);
     } else {
+      for (const Mail& mail : early) {
+        if (mail.kind == Mail::Kind::kQuery) {
+          answer_query(mail, answers);
+        } else {
+          static_cast<void>(refuses(mail, answers));
+        }
+      }
       co_await write_timers_again(std::move(answers));
       co_await keep_until_start(std::move(events));
       const std::lock_guard lock(mutex_);
@@ -129,6 +144,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
                  (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
   }
+  put_back(std::move(early));
   const bool stays = co_await transact_first(std::move(transactions));
   co_return stays;
 }
@@ -210,6 +226,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   if (mails.empty()) {
     co_return;
   }
+  head_.set_signals_kept(full_with(static_cast<std::size_t>(head_.signals_size())));
   const std::string key = tenure_->keys().run(uid_);
   batch.require_version(key, head_version_).put(key, head_.SerializeAsString());
   const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(batch));
@@ -222,11 +239,24 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   }
   head_version_ = outcome->committed()->version;
   waits_in_store_ = head_.waits();
+  is_full_in_store_ = head_.signals_kept() > 0;
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
       tenure_->row_done(std::move(mail.consumed));
     }
   }
+}
+
+void LiveRun::put_back(std::vector<Mail> mails) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gone_) {
+      mail_.insert(mail_.begin(), std::make_move_iterator(mails.begin()),
+                   std::make_move_iterator(mails.end()));
+      return;
+    }
+  }
+  give_back(std::move(mails));
 }
 
 void LiveRun::answer_query(const Mail& mail, Batch& answers) {
@@ -241,6 +271,9 @@ void LiveRun::answer_query(const Mail& mail, Batch& answers) {
 }
 
 bool LiveRun::refuses(const Mail& update, Batch& answers) {
+  if (machine_.knows_update(update.event.request())) {
+    return false;  // Whatever the validator says by now, it was made.
+  }
   std::exception_ptr error;
   try {
     machine_.check_update(update.event.name(), parse_payload(update.event.payload()));

@@ -17,6 +17,9 @@ inline constexpr std::size_t kRequestsKeptMax = 10'000;
 /// How many of them the run knows that it goes on as.
 inline constexpr std::size_t kRequestsPassedOnMax = 1'000;
 
+/// And how many bytes of answers: of older requests it knows that they were dealt with.
+inline constexpr std::size_t kAnswerBytesPassedOnMax = 256 * 1024;
+
 /// What came of the last requests.
 template <typename Answer>
 class RecentRequests {

@@ -64,15 +64,16 @@ std::string text_member(const boost::json::object& object, std::string_view name
   return std::string(member->get_string());
 }
 
-std::vector<std::string> texts_in(const boost::json::value& value, std::size_t line) {
+std::vector<std::string> texts_in(const boost::json::value& value, const std::string& member,
+                                  std::size_t line) {
   std::vector<std::string> texts;
   const boost::json::array* const array = value.if_array();
   if (array == nullptr) {
-    refuse_line(line, "'requests_done' is no list");
+    refuse_line(line, "'" + member + "' is no list");
   }
   for (const boost::json::value& text : *array) {
     if (!text.is_string()) {
-      refuse_line(line, "'requests_done' is no list of texts");
+      refuse_line(line, "'" + member + "' is no list of texts");
     }
     texts.emplace_back(text.get_string());
   }
@@ -103,7 +104,19 @@ RecordedRun read_head(std::string_view text, std::size_t line) {
     refuse_line(line, "it has no 'input', or no whole number 'started_at_ns'");
   }
   if (const boost::json::value* requests = object.if_contains("requests_done")) {
-    run.requests_done = texts_in(*requests, line);
+    run.requests_done = texts_in(*requests, "requests_done", line);
+  }
+  if (const boost::json::value* answers = object.if_contains("answers")) {
+    for (const std::string& hex : texts_in(*answers, "answers", line)) {
+      std::optional<std::string> answer = bytes_of(hex);
+      if (!answer) {
+        refuse_line(line, "'answers' is no list of texts in hexadecimal, in small letters");
+      }
+      run.answers.push_back(*std::move(answer));
+    }
+  }
+  if (object.contains("root_uid")) {
+    run.root_uid = text_member(object, "root_uid", line);
   }
   run.input = *input;
   run.started_at = StoreTime(Duration(started->get_int64()));
@@ -132,10 +145,19 @@ std::string RecordedRun::to_text() const {
   head["type"] = type;
   head["uid"] = uid;
   head["root_id"] = root_id;
+  if (!root_uid.empty()) {
+    head["root_uid"] = root_uid;
+  }
   head["parent_id"] = parent_id;
   head["started_at_ns"] = started_at.time_since_epoch().count();
   if (!requests_done.empty()) {
     head["requests_done"] = boost::json::value_from(requests_done);
+  }
+  if (!answers.empty()) {
+    boost::json::array& list = head["answers"].emplace_array();
+    for (const std::string& answer : answers) {
+      list.emplace_back(hex_of(answer));
+    }
   }
   head["input"] = input;
   std::string text = boost::json::serialize(head);
@@ -179,8 +201,14 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
     throw InvalidArgument("the recorded run '" + run.id + "' is of workflow '" + run.type +
                           "', and the code is that of '" + std::string(name) + "'");
   }
+  std::vector<record::RunAnswer> answers;
+  for (const std::string& answer : run.answers) {
+    if (!answers.emplace_back().ParseFromString(answer)) {
+      throw InvalidArgument("an answer of the recorded run '" + run.id + "' is damaged");
+    }
+  }
   RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
-                            run.started_at, run.requests_done});
+                            run.started_at, run.requests_done, run.root_uid, std::move(answers)});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

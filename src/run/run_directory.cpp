@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -12,6 +13,7 @@
 #include "run_keys.hpp"
 #include "run_payload.hpp"
 #include "run_rows.hpp"
+#include "state/cell_key.hpp"
 
 namespace holdfast::detail {
 
@@ -118,9 +120,13 @@ Task<RecordedRun> record_run(Store& store, std::string id) {
   recorded.input = parse_payload(head.input());
   recorded.uid = run->place.uid;
   recorded.root_id = head.root_id();
+  recorded.root_uid = root_uid_of(head, run->place);
   recorded.parent_id = head.parent().id();
   recorded.started_at = time_of(head.started_at_ns());
   recorded.requests_done.assign(head.requests().begin(), head.requests().end());
+  for (const record::RunAnswer& answer : head.answers()) {
+    recorded.answers.push_back(answer.SerializeAsString());
+  }
   const std::vector<record::Activation> journal = co_await read_journal(store, *run);
   for (const record::Activation& row : journal) {
     recorded.rows.push_back(row.SerializeAsString());
@@ -226,6 +232,34 @@ Task<void> purge_run(Store& store, RunRow run) {
   static_cast<void>(co_await store.apply(std::move(last)));
 }
 
+/// Of trees of runs, by the uids of those at the top, of which nobody is left.
+Task<void> purge_cells(Store& store, std::set<std::string> roots) {
+  std::string after;
+  for (bool more = !roots.empty(); more;) {
+    const ScanOptions next{.after = after, .limit = kRowsRead, .read = Read::kApplied};
+    const Page page = co_await store.scan(kRunPrefix, next);
+    more = page.more;
+    for (const Entry& entry : page.entries) {
+      after = entry.key;
+      roots.erase(root_uid_of(read_run_head(entry), place_in_run_key(entry.key)));
+    }
+  }
+  for (const std::string& root : roots) {
+    const std::string cells = scope_prefix("execution", root);
+    for (bool more = true; more;) {
+      const Page page = co_await store.scan(cells, {.limit = kRowsErased, .read = Read::kApplied});
+      more = page.more;
+      Batch batch;
+      for (const Entry& entry : page.entries) {
+        batch.erase(entry.key);
+      }
+      if (batch.size() > 0) {
+        static_cast<void>(co_await store.apply(std::move(batch)));
+      }
+    }
+  }
+}
+
 /// Answers that nobody takes any more, as whoever asked is dead.
 Task<void> purge_replies(Store& store) {
   std::map<std::string, bool> is_dead;
@@ -258,6 +292,7 @@ Task<void> purge_replies(Store& store) {
 
 Task<std::size_t> purge_runs(Store& store, StoreTime before) {
   std::size_t count = 0;
+  std::set<std::string> roots;  // Whose trees have cells, and may have nobody left.
   std::string after;
   for (bool more = true; more;) {
     const ScanOptions next{.after = after, .limit = kRowsRead};
@@ -267,11 +302,18 @@ Task<std::size_t> purge_runs(Store& store, StoreTime before) {
       after = entry.key;
       RunRow run{place_in_run_key(entry.key), read_run_head(entry), entry.version};
       if (has_ended(run.head) && time_of(run.head.ended_at_ns()) <= before) {
+        const std::string root = root_uid_of(run.head, run.place);
+        const std::string cells = scope_prefix("execution", root);
+        const Page first = co_await store.scan(cells, {.limit = 1, .read = Read::kApplied});
+        if (!first.entries.empty()) {
+          roots.insert(root);
+        }
         co_await purge_run(store, std::move(run));
         ++count;
       }
     }
   }
+  co_await purge_cells(store, std::move(roots));
   co_await purge_replies(store);
   co_return count;
 }

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include <holdfast/deadlock.hpp>
+#include <holdfast/engine.hpp>
 #include <holdfast/gate.hpp>
 #include <holdfast/outcome.hpp>
 #include <holdfast/run_error.hpp>
+#include <holdfast/store_error.hpp>
 
 #include "run_payload.hpp"
 
@@ -57,7 +59,27 @@ std::exception_ptr exception_of(const record::RunFailure& failure) {
 }
 
 std::exception_ptr child_exception_of(const record::RunFailure& failure) {
+  if (failure.code() == static_cast<int>(ErrorCode::kRunExists)) {
+    return std::make_exception_ptr(RunExists(failure.message()));
+  }
   return std::make_exception_ptr(RunFailed(failure.message()));
+}
+
+std::exception_ptr answer_exception_of(const record::RunFailure& failure) {
+  switch (static_cast<ErrorCode>(failure.code())) {
+    case ErrorCode::kNoSuchHandler:
+      return std::make_exception_ptr(NoSuchHandler(failure.message()));
+    case ErrorCode::kUpdateRefused:
+      return std::make_exception_ptr(UpdateRefused(failure.message()));
+    case ErrorCode::kBadPayload:
+      return std::make_exception_ptr(BadPayload(failure.message()));
+    case ErrorCode::kNoSuchRun:
+      return std::make_exception_ptr(NoSuchRun(failure.message()));
+    case ErrorCode::kOutcomeUnknown:
+      return std::make_exception_ptr(OutcomeUnknown(failure.message()));
+    default:
+      return exception_of(failure);
+  }
 }
 
 std::exception_ptr state_exception_of(const record::RunFailure& failure) {

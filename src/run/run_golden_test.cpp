@@ -58,6 +58,7 @@ struct Script {
     std::vector<Event> held;
   };
   std::vector<Part> parts;
+  std::string root_uid{};
 };
 
 Event with_code(Event event, const char* type, const char* message, int code) {
@@ -84,11 +85,16 @@ std::map<std::string, Script> scripts() {
       {"state",
        {with_state,
         {{{started()}, {settled(0, 1)}}, {{}, {settled(1, nullptr)}}, {{signalled("x", 1)}, {}}}}},
+      {"state_by_uid",
+       {with_state,
+        {{{started()}, {settled(0, 1)}}, {{}, {settled(1, nullptr)}}, {{signalled("x", 1)}, {}}},
+        "uid-0"}},
   };
 }
 
 RunMachine::Facts facts_of(const RecordedRun& run) {
-  return {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id, run.started_at};
+  return {run.id,        run.type,       run.input,         run.uid,     run.root_id,
+          run.parent_id, run.started_at, run.requests_done, run.root_uid};
 }
 
 /// The journal that today's code writes.
@@ -98,7 +104,8 @@ RecordedRun record(const std::string& name, const Script& script) {
                   .input = boost::json::value{1, 2, 3},
                   .uid = "uid-1",
                   .root_id = "run-1",
-                  .started_at = at(0s)};
+                  .started_at = at(0s),
+                  .root_uid = script.root_uid};
   const CodeOf code(script.body);
   RunMachine machine(code, facts_of(run));
   Duration now = 0s;
@@ -156,7 +163,8 @@ TEST_P(GoldenJournals, AreWhatTheCodeOfTodayWrites) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, GoldenJournals,
-                         ::testing::Values("step", "sleep", "signal", "child", "state"),
+                         ::testing::Values("step", "sleep", "signal", "child", "state",
+                                           "state_by_uid"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

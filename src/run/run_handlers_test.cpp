@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/store_error.hpp>
 #include <holdfast/workflow.hpp>
 
 #include "run_by_hand.hpp"
@@ -262,6 +263,77 @@ TEST(RunUpdates, ThatComeBehindTheEndAreNotTaken) {
       machine.step({updated("r1", "finish", nullptr), updated("r2", "add", 1)});
   EXPECT_EQ(activated.replies.size(), 1U);
   EXPECT_EQ(activated.record.events_size(), 1) << "whoever sent it learns that the run has ended";
+}
+
+/// Answers with texts of a given length, and goes on as another one when it is told to.
+Task<boost::json::value> talker(Context& ctx, boost::json::value /*input*/) {
+  bool done = false;
+  ctx.on_update<std::size_t, std::string>("say", [](std::size_t length) {
+    if (length == 0) {
+      throw std::runtime_error("nothing to say");
+    }
+    return std::string(length, 'x');
+  });
+  ctx.on_update<void, void>("finish", [&] { done = true; });
+  co_await ctx.wait_until([&] { return done; });
+  ctx.continue_as_new(nullptr);
+}
+
+std::vector<record::RunAnswer> answers_of(Machine& machine) {
+  return machine.step(updated("the end", "finish", nullptr)).end->answers;
+}
+
+TEST(RunUpdates, AreKnownToTheRunThatItGoesOnAs) {
+  Machine machine(talker);
+  machine.step(started());
+  machine.step({updated("r1", "say", 2), updated("r2", "say", 0), updated("r3", "shout", 1)});
+  RunMachine::Facts facts{"run-1", "test", nullptr};
+  facts.answers = answers_of(machine);
+  ASSERT_EQ(facts.answers.size(), 4U);
+  EXPECT_EQ(facts.answers[0].request(), "r1") << "the oldest first";
+  Machine next(counter, facts);
+  next.step(started());
+  EXPECT_TRUE(next.inner().knows_update("r2"));
+  const Activated activated =
+      next.step({updated("r1", "add", 1), updated("r2", "add", 1), updated("r3", "add", 1),
+                 updated("the end", "finish", nullptr), updated("r4", "add", 1)});
+  ASSERT_EQ(activated.replies.size(), 5U);
+  EXPECT_EQ(activated.replies[0].value, "xx");
+  EXPECT_THROW(std::rethrow_exception(activated.replies[1].error), StepFailed);
+  EXPECT_EQ(message_of(activated.replies[1].error), "nothing to say");
+  EXPECT_THROW(std::rethrow_exception(activated.replies[2].error), NoSuchHandler);
+  EXPECT_EQ(activated.replies[3].value, nullptr);
+  EXPECT_EQ(activated.replies[4].value, 1) << "none of the others was made again";
+  EXPECT_FALSE(activated.end);
+}
+
+TEST(RunUpdates, ArePassedOnUpToALimit) {
+  Machine machine(talker);
+  machine.step(started());
+  std::vector<Event> updates;
+  for (std::size_t i = 0; i < kRequestsPassedOnMax + 5; ++i) {
+    const std::string request = std::to_string(i);
+    updates.push_back(updated(request.c_str(), "say", 1));
+  }
+  machine.step(updates);
+  const std::vector<record::RunAnswer> answers = answers_of(machine);
+  EXPECT_EQ(answers.size(), kRequestsPassedOnMax);
+  EXPECT_EQ(answers.front().request(), "6") << "the last ones";
+}
+
+TEST(RunUpdates, WhoseAnswersAreTooLongToBePassedOnAreNotMadeAgain) {
+  Machine machine(talker);
+  machine.step(started());
+  machine.step({updated("r1", "say", 2), updated("r2", "say", kAnswerBytesPassedOnMax),
+                updated("r3", "say", 3)});
+  RunMachine::Facts facts{"run-1", "test", nullptr};
+  facts.answers = answers_of(machine);
+  Machine next(counter, facts);
+  next.step(started());
+  const Activated activated = next.step({updated("r2", "add", 1), updated("r3", "add", 1)});
+  EXPECT_THROW(std::rethrow_exception(activated.replies.at(0).error), OutcomeUnknown);
+  EXPECT_EQ(activated.replies.at(1).value, "xxx");
+  EXPECT_EQ(next.inner().query("count", nullptr), 0);
 }
 
 TEST(RunUpdates, WithAnswersThatAreTooLongFail) {

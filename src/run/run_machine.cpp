@@ -137,7 +137,43 @@ RunMachine::Facts complete(RunMachine::Facts facts) {
   if (facts.root_id.empty()) {
     facts.root_id = facts.id;
   }
+  if (facts.root_uid.empty()) {
+    facts.root_uid = facts.root_id;
+  }
   return facts;
+}
+
+UpdateReply reply_of(const record::RunAnswer& answer) {
+  UpdateReply reply{answer.request(), nullptr, nullptr};
+  if (answer.has_failure()) {
+    reply.error = answer_exception_of(answer.failure());
+  } else {
+    reply.value = parse_payload(answer.payload());
+  }
+  return reply;
+}
+
+record::RunAnswer answer_of(const UpdateReply& reply) {
+  record::RunAnswer answer;
+  answer.set_request(reply.request);
+  if (reply.error) {
+    *answer.mutable_failure() = failure_of(reply.error);
+  } else {
+    answer.set_payload(payload_text(reply.value));
+  }
+  return answer;
+}
+
+/// An answer that is too long to be passed on.
+record::RunAnswer forgotten_answer(const std::string& request) {
+  const OutcomeUnknown forgotten(
+      "update '" + request +
+      "' was made by an earlier run of the chain, and what it answered is not known any more: "
+      "query the run, and do not send it again");
+  record::RunAnswer answer;
+  answer.set_request(request);
+  *answer.mutable_failure() = failure_of(std::make_exception_ptr(forgotten));
+  return answer;
 }
 
 }  // namespace
@@ -148,6 +184,9 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
       task_(activator_, facts_.id),
       random_state_(stable_hash(facts_.uid)) {
   signals_.know(facts_.requests_done);
+  for (const record::RunAnswer& answer : facts_.answers) {
+    updates_.add(answer.request(), reply_of(answer));
+  }
 }
 
 RunMachine::~RunMachine() = default;
@@ -216,6 +255,7 @@ Activated RunMachine::end_activation() {
   if (current_.end && current_.end->continue_with) {
     current_.end->requests_done = signals_.requests_done();
     current_.end->signals_left = signals_.take_kept();
+    current_.end->answers = last_answers();
   }
   Activated done = std::move(current_);
   current_.end.reset();  // All else in it is empty now.
@@ -401,6 +441,20 @@ void RunMachine::take_update(const Event& event) {
     updates_.add(event.request(), reply);
   }
   current_.replies.push_back(std::move(reply));
+}
+
+std::vector<record::RunAnswer> RunMachine::last_answers() const {
+  std::vector<record::RunAnswer> answers;
+  const std::vector<std::string> requests = updates_.last(kRequestsPassedOnMax);
+  std::size_t bytes = 0;
+  for (auto request = requests.rbegin(); request != requests.rend(); ++request) {
+    record::RunAnswer answer = answer_of(*updates_.find(*request));
+    bytes += answer.payload().size() + answer.failure().message().size();
+    answers.push_back(bytes <= kAnswerBytesPassedOnMax ? std::move(answer)
+                                                       : forgotten_answer(*request));
+  }
+  std::reverse(answers.begin(), answers.end());
+  return answers;
 }
 
 /// One at a time, so that what the predicate said still holds when its code goes on. False: none

@@ -74,6 +74,8 @@ struct RunEnd {
   std::vector<record::RunEvent> signals_left;
   /// Of signals that were taken: for the one that goes on they count no more.
   std::vector<std::string> requests_done;
+  /// To the last updates, the oldest first, for the one that goes on.
+  std::vector<record::RunAnswer> answers;
 };
 
 /// What came of an activation. The record is what the journal gets.
@@ -116,6 +118,10 @@ class RunMachine {
     StoreTime started_at{};
     /// Of signals that the runs before it in its chain have taken.
     std::vector<std::string> requests_done{};
+    /// Under which the cells of the tree are. Empty: as `root_id`, as it was once.
+    std::string root_uid{};
+    /// To updates that the runs before it in its chain have made.
+    std::vector<record::RunAnswer> answers{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -152,6 +158,14 @@ class RunMachine {
   [[nodiscard]] bool waits_for_one_alone() const {
     return pending_.size() == 1 && signals_.awaited().empty() && conditions_.empty();
   }
+  /// Whether it has dealt with that update, or one before it in its chain: it counts no more.
+  [[nodiscard]] bool knows_update(const std::string& request) const {
+    return updates_.find(request) != nullptr;
+  }
+
+  /// Signals that came and that nobody took.
+  [[nodiscard]] std::size_t signals_kept() const noexcept { return signals_.kept_count(); }
+
   /// What it waits for that only somebody outside can bring about, in words. Between activations.
   [[nodiscard]] std::vector<std::string> waits_for() const;
 
@@ -220,6 +234,7 @@ class RunMachine {
   void lose_lock(std::uint64_t operation);
   void take_signal(const Event& event);
   void take_update(const Event& event);
+  [[nodiscard]] std::vector<record::RunAnswer> last_answers() const;
   void go_on();
   [[nodiscard]] bool settle_conditions();
   void stop_waiting_for(std::uint64_t operation) noexcept;

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string>
 
+#include "run_place.hpp"
+
 namespace holdfast::detail {
 
 namespace {
@@ -23,6 +25,13 @@ void check_not_negative(std::string_view kind, std::string_view name, std::strin
   if (time < Duration::zero()) {
     refuse_option(kind, " '", name, "': ", field, " is ", seconds(time),
                   " s; give a time, or zero for none");
+  }
+}
+
+void check_name_length(std::string_view child, std::string_view field, std::string_view name) {
+  if (name.size() > kRunNameBytesMax) {
+    refuse_option("child '", child, "': ", field, " has ", name.size(), " bytes; at most ",
+                  kRunNameBytesMax);
   }
 }
 
@@ -62,6 +71,12 @@ void check_transaction_options(std::string_view transaction, const StepOptions& 
 
 void check_options(std::string_view child, const ChildOptions& options) {
   check_not_negative("child", child, "timeout", options.timeout);
+  check_name_length(child, "id", options.id);
+  check_name_length(child, "queue", options.queue);
+  if (place_in_id(options.id)) {
+    refuse_option("child '", child, "': id is '", options.id,
+                  "', which looks like an id that is made here: choose another one");
+  }
 }
 
 std::size_t checked_at_most(const FanOut& options) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@ namespace holdfast::detail {
 /// Into how many partitions the runs of a queue fall.
 inline constexpr std::uint32_t kPartitionsPerQueue = 16;
 inline constexpr std::string_view kDefaultQueue = "default";
+/// Of ids, queues and keys.
+inline constexpr std::size_t kRunNameBytesMax = 255;
 
 /// Where a run is. Its uid is its own for ever, while its id may be given to another one later.
 struct RunPlace {

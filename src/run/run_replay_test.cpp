@@ -40,6 +40,8 @@ RecordedRun recorded() {
 TEST(RecordedRuns, AreTheSameAsAText) {
   RecordedRun run = recorded();
   run.requests_done = {"first", "second"};
+  run.answers = {std::string("\0\xff", 2), "second"};
+  run.root_uid = "top";
   const RecordedRun again = RecordedRun::from_text("# a comment\n\n" + run.to_text());
   EXPECT_EQ(again.id, run.id);
   EXPECT_EQ(again.type, run.type);
@@ -48,6 +50,8 @@ TEST(RecordedRuns, AreTheSameAsAText) {
   EXPECT_EQ(again.started_at, run.started_at);
   EXPECT_EQ(again.rows, run.rows);
   EXPECT_EQ(again.requests_done, run.requests_done);
+  EXPECT_EQ(again.answers, run.answers);
+  EXPECT_EQ(again.root_uid, run.root_uid);
   EXPECT_EQ(again.to_text(), run.to_text());
 }
 

@@ -38,6 +38,21 @@ std::int64_t deadline_of(const record::RunHead& head) noexcept {
   return own == 0 || chain == 0 ? std::max(own, chain) : std::min(own, chain);
 }
 
+std::unordered_set<std::uint64_t> refused_children(const record::Activation& row) {
+  std::unordered_set<std::uint64_t> refused;
+  for (const record::RunEvent& event : row.held()) {
+    if (event.kind() == record::RunEvent::CHILD_ENDED) {
+      refused.insert(event.operation());
+    }
+  }
+  return refused;
+}
+
+RunExists run_exists(const std::string& id, const std::string& type) {
+  return RunExists("a run '" + id + "' (" + type +
+                   ") goes on already: use it, end it, or choose another id");
+}
+
 std::string name_row(const RunPlace& place) {
   record::RunName name;
   name.set_format(kRunFormat);
@@ -60,6 +75,10 @@ std::string id_of(const record::RunHead& head, const RunPlace& place) {
   return head.id().empty() ? id_of_place(place) : head.id();
 }
 
+std::string root_uid_of(const record::RunHead& head, const RunPlace& place) {
+  return head.root_uid().empty() ? place.uid : head.root_uid();
+}
+
 RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   RunInfo info;
   info.id = id_of(head, place);
@@ -67,6 +86,7 @@ RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   info.type = head.type();
   info.queue = place.queue;
   info.parent_id = head.parent().id();
+  info.root_uid = root_uid_of(head, place);
   info.state = state_of(head.state());
   info.started_at = time_of(head.started_at_ns());
   if (has_ended(head)) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include <run.pb.h>
 
 #include <holdfast/commit_outcome.hpp>
 #include <holdfast/engine.hpp>
+#include <holdfast/run_error.hpp>
 #include <holdfast/store_error.hpp>
 
 #include "run_machine.hpp"
@@ -45,6 +48,11 @@ template <class Record>
 /// By when a run has to end that begins now; zero: whenever.
 [[nodiscard]] std::int64_t deadline_of(const record::RunHead& head) noexcept;
 
+/// Children that were not begun, as their ids were taken: the row holds how the waits for them end.
+[[nodiscard]] std::unordered_set<std::uint64_t> refused_children(const record::Activation& row);
+/// `type` is that of the run that goes on.
+[[nodiscard]] RunExists run_exists(const std::string& id, const std::string& type);
+
 /// The rows that say which run has a name, and what was answered.
 [[nodiscard]] std::string name_row(const RunPlace& place);
 [[nodiscard]] std::string reply_row(const boost::json::value& value,
@@ -52,6 +60,8 @@ template <class Record>
 
 /// The id of the run at `place`.
 [[nodiscard]] std::string id_of(const record::RunHead& head, const RunPlace& place);
+/// Under which the cells are that it shares.
+[[nodiscard]] std::string root_uid_of(const record::RunHead& head, const RunPlace& place);
 [[nodiscard]] RunInfo info_of(const record::RunHead& head, const RunPlace& place);
 /// What a run that ended other than well ended of.
 [[nodiscard]] std::string ending_text(const RunInfo& info);

@@ -93,6 +93,14 @@ std::vector<record::RunEvent> RunSignals::take_kept() {
   return events;
 }
 
+std::size_t RunSignals::kept_count() const noexcept {
+  std::size_t count = 0;
+  for (const auto& [name, from] : lines_) {
+    count += from.kept.size();
+  }
+  return count;
+}
+
 std::vector<std::string> RunSignals::requests_done() const {
   std::vector<std::string> done = seen_.last(kRequestsPassedOnMax);
   for (const auto& [name, from] : lines_) {

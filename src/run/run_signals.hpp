@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -30,6 +31,7 @@ class RunSignals {
   void handle(std::string_view name, RunHandler handler);
   /// Those that nobody took, in the order in which they came.
   [[nodiscard]] std::vector<record::RunEvent> take_kept();
+  [[nodiscard]] std::size_t kept_count() const noexcept;
   /// Those that were taken and are not kept any more, the oldest first; and those that were taken
   /// before this run began.
   [[nodiscard]] std::vector<std::string> requests_done() const;

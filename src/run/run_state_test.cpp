@@ -134,7 +134,9 @@ TEST(RunState, HasTheKeysOfItsScopes) {
       state.workflow("test").key_of("a"), state.global().key_of("a"),
       state.request("1").key_of("a"),     state.session("1").key_of("a"),
       state.user("1").key_of("a"),        state.org("1").key_of("a")};
-  Machine machine(body, RunMachine::Facts{"run-1", "test", nullptr, "uid", "top"});
+  RunMachine::Facts facts{"run-1", "test", nullptr, "uid", "root"};
+  facts.root_uid = "top";
+  Machine machine(body, facts);
   EXPECT_EQ(machine.step(started()).end->value, boost::json::value_from(expected));
 }
 

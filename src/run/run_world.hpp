@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,6 +55,8 @@ struct RunWorld {
   /// Who drives the runs of a partition, if it is this process.
   std::function<std::shared_ptr<Tenure>(const RunPlace& place)> tenure_of;
   std::function<void(const std::string& text)> warn;
+  /// How many signals a run may have that nobody took before it is sent no more.
+  std::size_t signals_kept_max = 0;
   /// Of the test kit, instead of the code of steps. Empty: that itself.
   CallStep call_step;
 

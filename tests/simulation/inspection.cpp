@@ -24,8 +24,10 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
   facts.input = detail::parse_payload(run.head.input());
   facts.uid = run.place.uid;
   facts.root_id = run.head.root_id();
+  facts.root_uid = detail::root_uid_of(run.head, run.place);
   facts.parent_id = run.head.parent().id();
   facts.requests_done.assign(run.head.requests().begin(), run.head.requests().end());
+  facts.answers.assign(run.head.answers().begin(), run.head.answers().end());
   facts.started_at = detail::time_of(run.head.started_at_ns());
   return facts;
 }

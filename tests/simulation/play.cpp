@@ -124,6 +124,18 @@ Task<std::int64_t> perform_push(Context& ctx, const Node& node) {
   co_return 0;
 }
 
+/// Another child under the id of one that goes on.
+Task<void> perform_rival(Context& ctx, const Program& program, const ChildOptions& options) {
+  auto rival = ctx.child(play_workflow(), program, options);
+  auto outcome = co_await ctx.attempt(rival);
+  try {
+    outcome.rethrow();
+    outside->faults.push_back("two children had the id " + std::string(options.id));
+  } catch (const RunExists&) {
+    co_return;
+  }
+}
+
 Task<std::int64_t> perform_child(Context& ctx, const Node& node) {
   Program program;
   program.cleanup = -node.label;
@@ -131,7 +143,14 @@ Task<std::int64_t> perform_child(Context& ctx, const Node& node) {
   ChildOptions options;
   options.parent_close = static_cast<ParentClose>(node.first);
   options.queue = node.second == 0 ? "" : kOtherQueue;
+  std::string id = "child ";
+  id.append(std::to_string(node.label)).append(" of ").append(ctx.run_uid());
+  const bool has_id = node.label % 2 == 0;
+  options.id = has_id ? id : std::string_view();
   auto child = ctx.child(play_workflow(), program, options);
+  if (has_id) {
+    co_await perform_rival(ctx, program, options);
+  }
   auto outcome = co_await ctx.attempt(child);
   co_return has_failed(outcome) ? -node.label : outcome.value();
 }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signals that a run does not take.
+#include <holdfast/engine.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine_world.hpp"
+
+namespace holdfast {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_runs::Process;
+
+/// Takes a number when it is asked to, or goes on as another one.
+Task<int> takes_when_asked(Context& ctx, int sum) {
+  for (;;) {
+    const auto order = co_await ctx.signal<std::string>("order");
+    if (order == "go on") {
+      ctx.continue_as_new(sum);
+    }
+    if (order == "end") {
+      co_return sum;
+    }
+    const int number = co_await ctx.signal<int>("number");
+    sum += number;
+  }
+}
+const auto kTakesWhenAsked = workflow("takes_when_asked", takes_when_asked);
+
+/// Takes three, hours later; then one more.
+Task<int> takes_later(Context& ctx) {
+  int sum = 0;
+  for (int i = 0; i < 4; ++i) {
+    co_await ctx.sleep(1h);
+    const int number = co_await ctx.signal<int>("number");
+    sum += number;
+  }
+  co_return sum;
+}
+const auto kTakesLater = workflow("takes_later", takes_later);
+
+class EngineSignalsTest : public testing_runs::EngineWorld {
+ protected:
+  void SetUp() override { options_.signals_kept_max = 3; }
+  void add_workflows(Engine& engine) override {
+    engine.add(kTakesWhenAsked);
+    engine.add(kTakesLater);
+  }
+  void send(Process& from, int number) { run(from, from.engine->signal("run", "number", number)); }
+  void order(Process& from, const std::string& text) {
+    run(from, from.engine->signal("run", "order", text));
+  }
+  std::string refusal(Process& from) {
+    try {
+      send(from, 1000);
+    } catch (const QueueFull& error) {
+      return error.what();
+    }
+    return "it was sent";
+  }
+  void fill(Process& from) {
+    for (const int number : {1, 20, 300}) {
+      send(from, number);
+    }
+  }
+};
+
+TEST_F(EngineSignalsTest, BeyondALimitTheSenderIsTold) {
+  Process& one = process();
+  Process& far = client();
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  send(one, 1);
+  send(far, 20);
+  EXPECT_EQ(run(one, one.engine->describe("run")).value().state, RunState::kRunning);
+  send(one, 300);
+  for (Process* const from : {&one, &far}) {
+    const std::uint64_t commits = disk_->commit_count();
+    EXPECT_THAT(refusal(*from),
+                AllOf(HasSubstr("run 'run' (takes_when_asked) has 3 signals that it did not take"),
+                      HasSubstr("EngineOptions::signals_kept_max")));
+    EXPECT_EQ(disk_->commit_count(), commits) << "nothing has changed";
+  }
+}
+
+TEST_F(EngineSignalsTest, ARunThatIsFullKnowsItAfterACrash) {
+  Process& one = process();
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  fill(one);
+  kill(one);
+  advance(31s);
+  Process& two = process();
+  EXPECT_THAT(refusal(two), HasSubstr("has 3 signals"));
+  EXPECT_THROW(run(two, two.engine->signal("run", "order", std::string("one"))), QueueFull)
+      << "all names count";
+}
+
+TEST_F(EngineSignalsTest, WhoTakesSomeGetsMore) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kTakesLater, {.id = "run"}));
+  fill(one);
+  EXPECT_THAT(refusal(one), HasSubstr("has 3 signals"));
+  advance(1h);
+  send(one, 4000);
+  EXPECT_THAT(refusal(one), HasSubstr("has 3 signals"));
+  advance(3h);
+  EXPECT_EQ(run(one, started.result()), 4321);
+}
+
+TEST_F(EngineSignalsTest, AllElseReachesARunThatIsFull) {
+  Process& one = process();
+  run(one, one.engine->start(kTakesLater, {.id = "run"}));
+  fill(one);
+  run(one, one.engine->cancel("run"));
+  EXPECT_EQ(run(one, one.engine->describe("run")).value().state, RunState::kCancelled);
+}
+
+TEST_F(EngineSignalsTest, ThoseThatAreOnTheirWayAreKept) {
+  Process& far = client();
+  const auto started = run(far, far.engine->start(kTakesLater, {.id = "run"}));
+  fill(far);
+  send(far, 4000);  // Nobody has counted them yet.
+  process();
+  EXPECT_THAT(refusal(far), HasSubstr("has 4 signals"));
+  advance(4h);
+  EXPECT_EQ(run(far, started.result()), 4321);
+}
+
+TEST_F(EngineSignalsTest, ARunThatHasNotBegunKeepsNoMoreEither) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run", .delay = 1h}));
+  send(one, 1);
+  order(one, "take");
+  order(one, "end");
+  EXPECT_THAT(refusal(one), HasSubstr("has 3 signals"));
+  advance(1h);
+  EXPECT_EQ(run(one, started.result()), 1);
+}
+
+TEST_F(EngineSignalsTest, TheOneThatItGoesOnAsIsFullToo) {
+  Process& far = client();
+  const auto started = run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(far, "go on");
+  fill(far);
+  Process& one = process();
+  EXPECT_THAT(refusal(one), HasSubstr("has 3 signals"));
+}
+
+TEST_F(EngineSignalsTest, StartOrSignalIsToldAsWell) {
+  Process& one = process();
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  fill(one);
+  const StartOptions same{.id = "run"};
+  EXPECT_THROW(static_cast<void>(
+                   run(one, one.engine->start_or_signal(kTakesWhenAsked, 0, same, "number", 1))),
+               QueueFull);
+}
+
+TEST_F(EngineSignalsTest, ALimitOfNoneIsRefused) {
+  options_.signals_kept_max = 0;
+  EXPECT_THROW(static_cast<void>(client()), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace holdfast
