@@ -58,7 +58,7 @@ void check_is_workflow(bool is_workflow) {
 
 const std::string& Context::run_id() const noexcept { return machine_.facts().id; }
 const std::string& Context::run_uid() const noexcept { return machine_.facts().uid; }
-const std::string& Context::root_id() const noexcept { return machine_.facts().root_id; }
+const std::string& Context::root_id() const noexcept { return machine_.root_id(); }
 const std::string& Context::parent_id() const noexcept { return machine_.facts().parent_id; }
 StoreTime Context::started_at() const noexcept { return machine_.facts().started_at; }
 const std::string& Context::type() const noexcept { return machine_.facts().type; }
@@ -144,7 +144,7 @@ std::string run_cell_key(const std::string& prefix, std::string_view name) {
 }  // namespace detail
 
 RunScope Context::execution() {
-  return {machine_, detail::scope_prefix("execution", machine_.facts().root_id)};
+  return {machine_, detail::scope_prefix("execution", machine_.root_id())};
 }
 RunScope Context::workflow_scope() {
   return {machine_, detail::scope_prefix("workflow", machine_.facts().type)};

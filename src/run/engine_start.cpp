@@ -100,37 +100,26 @@ StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue
 
 // --- Starts --------------------------------------------------------------------------------------
 
-Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
-                                    std::optional<record::RunEvent> signal) {
-  if (type.empty()) {
-    throw InvalidArgument("the type of a workflow is empty");
-  }
-  for (;;) {
-    record::RunHead head;
-    head.set_format(kRunFormat);
-    head.set_type(type);
-    head.set_id(terms.id);
-    head.set_input(payload_text(input, "input"));
-    head.set_start_key(terms.start_key);
-    head.set_timeout_ns(terms.timeout.count());
-    for (const auto& [name, value] : terms.attributes) {
-      (*head.mutable_attributes())[name] = value;
-    }
-    if (signal) {
-      *head.add_signals() = *signal;
-    }
-    Started started = co_await try_start(std::move(head), terms);
-    if (started.done) {
-      co_return std::move(started.id);
-    }
-  }
-}
+namespace {
 
-/// Not done: something has changed under it.
-Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const StartTerms& terms) {
-  Store& store = world_->store;
-  const StoreTime now = co_await store.time();
+record::RunHead head_of(const std::string& type, const boost::json::value& input,
+                        const StartTerms& terms, StoreTime now) {
+  record::RunHead head;
+  head.set_format(kRunFormat);
+  head.set_type(type);
+  head.set_input(payload_text(input, "input"));
   head.set_started_at_ns(ns_of(now));
+  // What is empty need not be set: that would cost a place for it.
+  if (!terms.id.empty()) {
+    head.set_id(terms.id);
+  }
+  if (!terms.start_key.empty()) {
+    head.set_start_key(terms.start_key);
+  }
+  head.set_timeout_ns(terms.timeout.count());
+  for (const auto& [name, value] : terms.attributes) {
+    (*head.mutable_attributes())[name] = value;
+  }
   if (terms.delay > Duration::zero()) {
     head.set_starts_at_ns(ns_of(now + terms.delay));
   }
@@ -138,20 +127,87 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const St
     head.set_chain_deadline_ns(ns_of(now + terms.delay + terms.chain_timeout));
   }
   head.set_deadline_ns(deadline_of(head));
-  Batch extra;
+  return head;
+}
+
+}  // namespace
+
+Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
+                                    std::optional<record::RunEvent> signal) {
+  if (type.empty()) {
+    throw InvalidArgument("the type of a workflow is empty");
+  }
+  Store& store = world_->store;
+  // Until something has not changed under it.
+  for (;;) {
+    // Before there is anything of it: what waits here is in no cache when its turn comes.
+    Hold turn = co_await starts_.acquire();
+    const StoreTime now = co_await store.time();
+    record::RunHead head = head_of(type, input, terms, now);
+    if (signal) {
+      *head.add_signals() = *signal;
+    }
+    Batch extra;
+    if (!terms.id.empty() || !terms.start_key.empty()) {
+      Existing existing = co_await find_existing(terms, extra);
+      if (existing.same) {
+        co_return id_of(existing.same->head, existing.same->place);
+      }
+      if (existing.open) {
+        turn.release();
+        const std::optional<std::string> settled =
+            co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
+        if (settled) {
+          co_return *settled;
+        }
+        continue;
+      }
+    }
+    const bool is_known = world_->code_of(type) != nullptr;
+    std::shared_ptr<Tenure> here;
+    if (is_known && terms.queue == queue() && !stopping_) {
+      here = ownership_->next_tenure();
+    }
+    RunPlace place{terms.queue, 0, world_->next_uid(now)};
+    place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
+    if (!terms.id.empty()) {
+      extra.put(run_id_key(terms.id), name_row(place));
+    }
+    if (!terms.start_key.empty()) {
+      extra.put(start_key_key(terms.start_key), name_row(place));
+    }
+    std::string id = id_of(head, place);
+    std::optional<CommitOutcome> outcome;
+    if (here != nullptr) {
+      outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
+    } else {
+      outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
+    }
+    if (outcome && outcome->committed() != nullptr) {
+      co_await store.until_durable(outcome->committed()->version);
+      co_return id;
+    }
+  }
+}
+
+/// Runs that have the start key or the id already. `batch` is given the conditions under which there
+/// are no others.
+Task<EngineCore::Existing> EngineCore::find_existing(const StartTerms& terms, Batch& batch) {
+  Store& store = world_->store;
+  Existing existing;
   if (!terms.start_key.empty()) {
     const std::string key = start_key_key(terms.start_key);
     const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
     if (row) {
       const RunPlace place = place_of(read_row<record::RunName>(*row, "the start").place());
-      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
-      if (run) {
+      existing.same = co_await read_run(store, place, Read::kApplied);
+      if (existing.same) {
         co_await store.until_durable(row->version);
-        co_return Started{id_of(run->head, run->place), true};
+        co_return existing;
       }
-      extra.require_version(key, row->version);
+      batch.require_version(key, row->version);
     } else {
-      extra.require_absent(key);
+      batch.require_absent(key);
     }
   }
   if (!terms.id.empty()) {
@@ -159,50 +215,22 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const St
     const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
     if (row) {
       const RunPlace place = place_of(read_row<record::RunName>(*row, "the name").place());
-      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
-      if (run && !has_ended(run->head)) {
-        const std::optional<std::string> settled = co_await settle_conflict(*run, terms, head);
-        co_return Started{settled.value_or(""), settled.has_value()};
+      existing.open = co_await read_run(store, place, Read::kApplied);
+      if (existing.open && has_ended(existing.open->head)) {
+        existing.open.reset();
       }
-      extra.require_version(key, row->version);
+      batch.require_version(key, row->version);
     } else {
-      extra.require_absent(key);
+      batch.require_absent(key);
     }
   }
-  const bool is_known = world_->code_of(head.type()) != nullptr;
-  std::shared_ptr<Tenure> here;
-  if (is_known && terms.queue == queue() && !stopping_) {
-    here = ownership_->next_tenure();
-  }
-  RunPlace place{terms.queue, 0, world_->next_uid(now)};
-  place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
-  if (!terms.id.empty()) {
-    extra.put(run_id_key(terms.id), name_row(place));
-  }
-  if (!terms.start_key.empty()) {
-    extra.put(start_key_key(terms.start_key), name_row(place));
-  }
-  Started started{id_of(head, place), false};
-  const Hold start = co_await starts_.acquire();
-  const std::optional<CommitOutcome> outcome =
-      co_await start_anywhere(place, std::move(here), std::move(head), std::move(extra));
-  if (outcome && outcome->committed() != nullptr) {
-    co_await store.until_durable(outcome->committed()->version);
-    started.done = true;
-  }
-  co_return started;
+  co_return existing;
 }
 
-/// Here, with its first activation; or for whoever drives the partition.
-Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(const RunPlace& place,
-                                                              std::shared_ptr<Tenure> here,
-                                                              record::RunHead&& head,
-                                                              Batch&& extra) {
-  std::optional<CommitOutcome> outcome;
-  if (here != nullptr) {
-    outcome = co_await here->start(place.uid, std::move(head), std::move(extra));
-    co_return outcome;
-  }
+/// For whoever drives the partition.
+Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
+                                                               record::RunHead&& head,
+                                                               Batch&& extra) {
   const PartitionKeys there(place.queue, place.partition);
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});
   message.set_uid(place.uid);
@@ -210,7 +238,7 @@ Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(const RunPlace& pl
   std::string key = there.message(world_->next_uid(now));
   extra.put(there.run(place.uid), head.SerializeAsString());
   extra.put(key, message.SerializeAsString());
-  outcome = co_await world_->store.apply(std::move(extra));
+  std::optional<CommitOutcome> outcome = co_await world_->store.apply(std::move(extra));
   const auto tenure = tenure_of(place);
   if (outcome->committed() != nullptr && tenure != nullptr) {
     co_await tenure->take_message(std::move(key), std::move(message));

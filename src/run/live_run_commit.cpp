@@ -227,7 +227,7 @@ void LiveRun::write_end(Writing& writing, Activated& activated, StoreTime now) {
     head_.set_state(cancelled ? record::RunHead::CANCELLED : record::RunHead::FAILED);
   } else {
     head_.set_state(record::RunHead::COMPLETED);
-    head_.set_result(payload_text(end.value));
+    head_.set_result(end.text);
   }
   const RowInHead row(head_, activated.record,
                       head_version_ == 0 ? RowInHead::As::kFirst : RowInHead::As::kLast);

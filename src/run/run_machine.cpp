@@ -131,9 +131,6 @@ RunMachine::Facts complete(RunMachine::Facts facts) {
   if (facts.uid.empty()) {
     facts.uid = facts.id;
   }
-  if (facts.root_id.empty()) {
-    facts.root_id = facts.id;
-  }
   return facts;
 }
 
@@ -299,7 +296,7 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
   } else if (!result.failed()) {
     end.value = result.take_value();
     try {
-      static_cast<void>(payload_text(end.value, "the result of the run"));
+      end.text = payload_text(end.value, "the result of the run");
     } catch (const BadPayload&) {
       end.value = nullptr;
       end.error = std::current_exception();
