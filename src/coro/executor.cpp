@@ -81,9 +81,7 @@ void Executor::post_all(detail::WorkList& works) noexcept {
 
 void Executor::drive_until(const std::function<bool()>& /*done*/) {}
 
-std::size_t Executor::task_count() const noexcept {
-  return tasks_ == nullptr ? 0 : tasks_->size();
-}
+std::size_t Executor::task_count() const noexcept { return tasks_ == nullptr ? 0 : tasks_->size(); }
 void Executor::stop_tasks() noexcept { tasks_->request_stop(); }
 void Executor::wait_for_tasks() noexcept { tasks_->wait_until_empty(); }
 

@@ -79,6 +79,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::optional<RunRow> open;  ///< Has the id, and goes on.
   };
   [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
+  [[nodiscard]] Task<std::optional<std::string>> try_start(
+      const std::string& type, const boost::json::value& input, const StartTerms& terms,
+      const std::optional<record::RunEvent>& signal, Hold& turn);
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
   [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
                                                                  const StartTerms& terms,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
+#include <concepts>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -137,61 +138,68 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   if (type.empty()) {
     throw InvalidArgument("the type of a workflow is empty");
   }
-  Store& store = world_->store;
-  // Until something has not changed under it.
-  for (;;) {
-    // Before there is anything of it: what waits here is in no cache when its turn comes.
+  std::optional<std::string> id;
+  while (!id) {
+    // Before there is more of it than this: what waits here is in no cache when its turn comes.
     Hold turn = co_await starts_.acquire();
-    const StoreTime now = co_await store.time();
-    record::RunHead head = head_of(type, input, terms, now);
-    if (signal) {
-      *head.add_signals() = *signal;
+    id = co_await try_start(type, input, terms, signal, turn);
+  }
+  co_return *std::move(id);
+}
+
+/// Its id; nothing: something has changed under it.
+Task<std::optional<std::string>> EngineCore::try_start(
+    const std::string& type, const boost::json::value& input, const StartTerms& terms,
+    const std::optional<record::RunEvent>& signal, Hold& turn) {
+  Store& store = world_->store;
+  const StoreTime now = co_await store.time();
+  record::RunHead head = head_of(type, input, terms, now);
+  if (signal) {
+    *head.add_signals() = *signal;
+  }
+  std::optional<std::string> id;
+  Batch extra;
+  if (!terms.id.empty() || !terms.start_key.empty()) {
+    Existing existing = co_await find_existing(terms, extra);
+    if (existing.same) {
+      id = id_of(existing.same->head, existing.same->place);
+      co_return id;
     }
-    Batch extra;
-    if (!terms.id.empty() || !terms.start_key.empty()) {
-      Existing existing = co_await find_existing(terms, extra);
-      if (existing.same) {
-        co_return id_of(existing.same->head, existing.same->place);
-      }
-      if (existing.open) {
-        turn.release();
-        const std::optional<std::string> settled =
-            co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
-        if (settled) {
-          co_return *settled;
-        }
-        continue;
-      }
-    }
-    const bool is_known = world_->code_of(type) != nullptr;
-    std::shared_ptr<Tenure> here;
-    if (is_known && terms.queue == queue() && !stopping_) {
-      here = ownership_->next_tenure();
-    }
-    RunPlace place{terms.queue, 0, world_->next_uid(now)};
-    place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
-    if (!terms.id.empty()) {
-      extra.put(run_id_key(terms.id), name_row(place));
-    }
-    if (!terms.start_key.empty()) {
-      extra.put(start_key_key(terms.start_key), name_row(place));
-    }
-    std::string id = id_of(head, place);
-    std::optional<CommitOutcome> outcome;
-    if (here != nullptr) {
-      outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
-    } else {
-      outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
-    }
-    if (outcome && outcome->committed() != nullptr) {
-      co_await store.until_durable(outcome->committed()->version);
+    if (existing.open) {
+      turn.release();  // That may take long.
+      id = co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
       co_return id;
     }
   }
+  const bool is_known = world_->code_of(type) != nullptr;
+  std::shared_ptr<Tenure> here;
+  if (is_known && terms.queue == queue() && !stopping_) {
+    here = ownership_->next_tenure();
+  }
+  RunPlace place{terms.queue, 0, world_->next_uid(now)};
+  place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
+  if (!terms.id.empty()) {
+    extra.put(run_id_key(terms.id), name_row(place));
+  }
+  if (!terms.start_key.empty()) {
+    extra.put(start_key_key(terms.start_key), name_row(place));
+  }
+  std::string id_if_started = id_of(head, place);
+  std::optional<CommitOutcome> outcome;
+  if (here != nullptr) {
+    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
+  } else {
+    outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
+  }
+  if (outcome && outcome->committed() != nullptr) {
+    co_await store.until_durable(outcome->committed()->version);
+    id = std::move(id_if_started);
+  }
+  co_return id;
 }
 
-/// Runs that have the start key or the id already. `batch` is given the conditions under which there
-/// are no others.
+/// Runs that have the start key or the id already. `batch` is given the conditions under which
+/// there are no others.
 Task<EngineCore::Existing> EngineCore::find_existing(const StartTerms& terms, Batch& batch) {
   Store& store = world_->store;
   Existing existing;
@@ -411,12 +419,13 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
 namespace {
 
 /// Of a run that has ended. Nothing: another one goes on in its place.
-std::optional<boost::json::value> value_of(const record::RunHead& head, const RunPlace& place) {
+template <std::invocable PlaceOf>
+std::optional<boost::json::value> value_of(const record::RunHead& head, const PlaceOf& place_of) {
   std::optional<boost::json::value> value;
   if (head.state() == record::RunHead::COMPLETED) {
     value = parse_payload(head.result());
   } else if (head.state() != record::RunHead::CONTINUED) {
-    throw RunFailed(ending_text(info_of(head, place)));
+    throw RunFailed(ending_text(info_of(head, place_of())));
   }
   return value;
 }
@@ -438,7 +447,7 @@ Task<std::optional<boost::json::value>> EngineCore::stored_result(const std::str
   std::optional<boost::json::value> value;
   if (has_ended(run->head)) {
     co_await world_->store.until_durable(run->version);
-    value = value_of(run->head, run->place);
+    value = value_of(run->head, [&] { return run->place; });
   } else if (watch) {
     co_await watch->changed();
   }
@@ -461,7 +470,7 @@ Task<boost::json::value> EngineCore::result(std::string id) {
       }
       if (const std::optional<Version> version = here->end_version()) {
         co_await world_->store.until_durable(*version);
-        value = value_of(here->head(), here->place());
+        value = value_of(here->head(), [&] { return here->place(); });
       }
     }
     if (!value) {

@@ -79,7 +79,8 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     }
     for (BegunStep& step : activated.steps) {
       const std::uint64_t operation = step.operation;
-      steps_.emplace(operation, std::make_shared<StepRun>(std::move(step), now));
+      steps_.emplace(operation, std::allocate_shared<StepRun>(FrameAllocator<StepRun>(),
+                                                              std::move(step), now));
     }
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
@@ -297,7 +298,10 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     Writing writing = write(activated, mails, now);
     // The name first: a run that goes on as another one at once gives it away again.
     Batch batch = extra;
-    batch.append(std::move(writing.batch)).append(state.batch);
+    batch.append(std::move(writing.batch));
+    if (state.batch.size() > 0) {
+      batch.append(state.batch);
+    }
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
       co_await busy_pause();
@@ -333,11 +337,6 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
     }
   }
   note_timers(writing);
-  std::vector<std::uint64_t> begun;
-  begun.reserve(activated.steps.size());
-  for (const BegunStep& step : activated.steps) {
-    begun.push_back(step.operation);
-  }
   if (has_activated) {
     last_version_ = version;
     remember(activated, activated.record, now);
@@ -348,8 +347,8 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
   if (activated.end) {
     finish(version);
   } else {
-    for (const std::uint64_t operation : begun) {
-      if (const auto step = step_at(operation)) {
+    for (const BegunStep& begun : activated.steps) {  // Of which the numbers are left.
+      if (const auto step = step_at(begun.operation)) {
         step->begin(shared_from_this(), version);
       }
     }
@@ -464,7 +463,7 @@ Task<bool> LiveRun::leave_memory() {
 }
 
 void LiveRun::abandon() {
-  std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
+  Steps open;
   std::vector<Mail> unread;
   {
     const std::lock_guard lock(mutex_);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include <run.pb.h>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/engine.hpp>
 #include <holdfast/store.hpp>
 
@@ -238,7 +240,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::vector<Mail> mail_;
   bool driven_ = false;
   bool gone_ = false;
-  std::map<std::uint64_t, std::shared_ptr<StepRun>> steps_;
+  using Steps = std::map<std::uint64_t, std::shared_ptr<StepRun>, std::less<>,
+                         FrameAllocator<std::pair<const std::uint64_t, std::shared_ptr<StepRun>>>>;
+  Steps steps_;
   TimePoint last_driven_{};
   std::optional<Version> end_version_;
 

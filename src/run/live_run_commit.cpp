@@ -130,14 +130,13 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       writing.batch.erase(mail.consumed);
     }
   }
-  for (const record::RunEvent& event : activated.record.events()) {
-    if (event.kind() == record::RunEvent::STEP_ENDED) {
-      drop_step(writing, event.operation());
-    }
-  }
-  for (const record::RunEvent& event : activated.record.held()) {
-    if (event.kind() == record::RunEvent::STEP_ENDED) {
-      drop_step(writing, event.operation());
+  if (!activated.end) {  // With the run, all of them go.
+    for (const auto* events : {&activated.record.events(), &activated.record.held()}) {
+      for (const record::RunEvent& event : *events) {
+        if (event.kind() == record::RunEvent::STEP_ENDED) {
+          drop_step(writing, event.operation());
+        }
+      }
     }
   }
   for (const BegunTimer& timer : activated.timers) {
@@ -179,10 +178,10 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
 /// whoever takes over has something to do for the run; that a run waits is written later, when it
 /// leaves the memory.
 void LiveRun::write_row(Writing& writing, Activated& activated) {
-  const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
   const bool has_work = !activated.steps.empty() || has_work_besides(activated.record);
   if (is_new || (has_work && waits_in_store_)) {
+    std::string key = tenure_->keys().run(uid_);
     head_.set_waits(!has_work);
     std::optional<RowInHead> row;
     if (!is_new) {
@@ -190,7 +189,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated) {
     } else if (activated.record.format() != 0) {
       row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
-    writing.batch.put(key, head_.SerializeAsString());
+    writing.batch.put(std::move(key), head_.SerializeAsString());
     writing.has_head = true;
   }
   if (next_row_ == 0) {
@@ -274,11 +273,11 @@ void LiveRun::close(Writing& writing, StoreTime now) {
     }
     send(writing, parent, std::move(message), now);
   }
-  const std::string key = tenure_->keys().run(uid_);
+  std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
     writing.batch.require_version(key, head_version_);
   }
-  writing.batch.put(key, head_.SerializeAsString());
+  writing.batch.put(std::move(key), head_.SerializeAsString());
   writing.has_head = true;
 }
 

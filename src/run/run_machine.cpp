@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/store_error.hpp>
 
 #include "run_failure.hpp"
@@ -84,16 +85,12 @@ class RunMachine::Root {
   };
 
   explicit Root(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
-  Root(Root&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
-  Root& operator=(Root&&) = delete;
-  ~Root() {
-    if (coroutine_) {
-      coroutine_.destroy();
-    }
-  }
-  void start(TaskContext& task) noexcept {
+
+  /// Whoever has it destroys it.
+  [[nodiscard]] std::coroutine_handle<> start(TaskContext& task) const noexcept {
     coroutine_.promise().set_root(task);
     task.schedule(coroutine_);
+    return coroutine_;
   }
 
  private:
@@ -144,7 +141,11 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
   signals_.know(facts_.requests_done);
 }
 
-RunMachine::~RunMachine() = default;
+RunMachine::~RunMachine() {
+  if (root_) {
+    root_.destroy();
+  }
+}
 
 // --- Activations ---------------------------------------------------------------------------------
 
@@ -267,9 +268,8 @@ void RunMachine::go_on() {
 }
 
 void RunMachine::start() {
-  HOLDFAST_CHECK(root_ == nullptr, "a run was started twice");
-  root_ = std::make_unique<Root>(run_root(*this));
-  root_->start(task_);
+  HOLDFAST_CHECK(!root_, "a run was started twice");
+  root_ = run_root(*this).start(task_);
 }
 
 RunMachine::Root RunMachine::run_root(RunMachine& machine) {
@@ -546,7 +546,8 @@ RunMachine::Operation RunMachine::begin(Kind kind, std::string_view name) {
     record.set_kind(kind);
     record.set_name(name.data(), name.size());
   }
-  return std::make_shared<RunOperation>(*this, next_operation_++);
+  return std::allocate_shared<RunOperation>(FrameAllocator<RunOperation>(), *this,
+                                            next_operation_++);
 }
 
 record::RunOperation& RunMachine::last_record() {
@@ -596,8 +597,9 @@ RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_
   step.terms.options = options;
   step.terms.options.idempotency_key = {};
   if (options.idempotency_key.empty()) {
-    step.terms.idempotency_key.append(facts_.uid).append(":");
-    step.terms.idempotency_key.append(std::to_string(operation->number()));
+    const std::string number = std::to_string(operation->number());
+    step.terms.idempotency_key.reserve(facts_.uid.size() + 1 + number.size());
+    step.terms.idempotency_key.append(facts_.uid).append(":").append(number);
   } else {
     step.terms.idempotency_key = options.idempotency_key;
   }

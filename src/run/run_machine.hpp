@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -246,7 +247,7 @@ class RunMachine {
   std::optional<boost::json::value> continue_with_;
   std::exception_ptr handler_error_;
 
-  std::unique_ptr<Root> root_;  // Last: its frames go first.
+  std::coroutine_handle<> root_;  // Goes first, with all frames.
 };
 
 }  // namespace holdfast::detail

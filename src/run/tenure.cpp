@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/error.hpp>
 
 #include "busy_pause.hpp"
-#include "coro/frame_allocator.hpp"
 #include "gate/session_rules.hpp"
 #include "run_rows.hpp"
 
@@ -198,7 +198,7 @@ void Tenure::end(const std::string& reason) {
 }
 
 void Tenure::drop_runs() {
-  decltype(runs_) dropped;
+  Runs dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(runs_);
