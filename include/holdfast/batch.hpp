@@ -53,7 +53,11 @@ class Batch {
   /// A string that is moved in need not be copied.
   template <std::same_as<std::string> Value>
   Batch& put(std::string_view key, Value&& value) {
-    return put_owned(key, std::forward<Value>(value));
+    return put_owned(std::string(key), std::forward<Value>(value));
+  }
+  template <std::same_as<std::string> Key, std::same_as<std::string> Value>
+  Batch& put(Key&& key, Value&& value) {
+    return put_owned(std::forward<Key>(key), std::forward<Value>(value));
   }
   /// Erasing a key that does not exist is no error.
   Batch& erase(std::string_view key);
@@ -71,7 +75,8 @@ class Batch {
   [[nodiscard]] std::vector<Write> take_writes() && noexcept { return std::move(writes_); }
 
  private:
-  Batch& put_owned(std::string_view key, std::string value);
+  Batch& put_owned(std::string key, std::string value);
+  Batch& add_condition(Kind kind, std::string_view key, Version version);
 
   std::vector<Condition> conditions_;
   std::vector<Write> writes_;

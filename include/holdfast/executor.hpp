@@ -78,6 +78,10 @@ class Executor {
   [[nodiscard]] std::size_t task_count() const noexcept;
 
  protected:
+  /// For one that no task is spawned on, and that comes and goes often: it needs no list of them.
+  struct SpawnsNothing {};
+  explicit Executor(SpawnsNothing /*tag*/) noexcept;
+
   /// For destructors of executors: asks every task to stop, those still to come included.
   void stop_tasks() noexcept;
   /// For destructors of executors with threads: returns when no task is left.

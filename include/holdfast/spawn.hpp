@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <coroutine>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/detail/task_context.hpp>
 #include <holdfast/task.hpp>
 
@@ -32,7 +34,7 @@ class SpawnState {
   SpawnState& operator=(const SpawnState&) = delete;
 
   [[nodiscard]] TaskContext& context() noexcept { return context_; }
-  [[nodiscard]] bool ended() const noexcept;
+  [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   void wait();
 
   enum class Join { kWillResume, kEnded, kLeft };
@@ -56,7 +58,7 @@ class SpawnState {
   TaskContext context_;
   mutable std::mutex mutex_;
   std::condition_variable ended_changed_;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;  // Changes under the lock.
   bool detached_ = false;
   bool left_ = false;
   TaskContext* joiner_ = nullptr;
@@ -74,6 +76,13 @@ class SpawnStateOf final : public SpawnState {
     return result.failed() ? result.exception() : nullptr;
   }
 };
+
+/// It comes and goes with the task, as frames do.
+template <typename T>
+std::shared_ptr<SpawnStateOf<T>> make_spawn_state(Executor& executor, std::string name) {
+  return std::allocate_shared<SpawnStateOf<T>>(FrameAllocator<SpawnStateOf<T>>(), executor,
+                                               std::move(name));
+}
 
 /// The coroutine around a spawned task: keeps what it needs alive, and tells of its end.
 class Root {
@@ -213,7 +222,7 @@ class [[nodiscard]] Spawned final : private detail::Wait {
 template <typename T>
 Spawned<T> spawn(Executor& executor, Task<T> task, const SpawnOptions& options = {},
                  const std::stop_token& stop = {}) {
-  auto state = std::make_shared<detail::SpawnStateOf<T>>(executor, std::string(options.name));
+  auto state = detail::make_spawn_state<T>(executor, std::string(options.name));
   auto root = detail::run_root<T>(state, std::move(task));
   state->context().join_executor(state, stop);
   detail::Root::start(root, state->context());
@@ -226,7 +235,7 @@ namespace detail {
 /// for what hardly ever has to wait, and would otherwise cost a change of threads.
 template <typename T>
 Spawned<T> spawn_here(Executor& executor, Task<T> task) {
-  auto state = std::make_shared<SpawnStateOf<T>>(executor, std::string());
+  auto state = make_spawn_state<T>(executor, {});
   auto root = run_root<T>(state, std::move(task));
   state->context().join_executor(state, {});
   Root::start_here(root, state->context());

@@ -45,7 +45,7 @@ void BackgroundTasks::keep(Spawned<void> running) {
 }
 
 void BackgroundTasks::close() {
-  std::list<Spawned<void>> ending;
+  Running ending;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -62,7 +62,7 @@ void BackgroundTasks::close() {
 Task<void> BackgroundTasks::join() {
   close();
   for (;;) {
-    std::list<Spawned<void>> ending;
+    Running ending;
     {
       const std::lock_guard lock(mutex_);
       ending = std::exchange(running_, {});

@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/spawn.hpp>
 #include <holdfast/task.hpp>
@@ -34,12 +35,14 @@ class BackgroundTasks {
   [[nodiscard]] Task<void> join();
 
  private:
+  using Running = std::list<Spawned<void>, FrameAllocator<Spawned<void>>>;
+
   void keep(Spawned<void> running);
 
   Executor& executor_;
   std::mutex mutex_;
   bool closed_ = false;
-  std::list<Spawned<void>> running_;
+  Running running_;
   std::size_t prune_at_ = 0;
 };
 

@@ -70,6 +70,7 @@ std::string Executor::Tasks::example() const {
 }
 
 Executor::Executor() : tasks_(std::make_unique<Tasks>(*this)) {}
+Executor::Executor(SpawnsNothing /*tag*/) noexcept {}
 Executor::~Executor() = default;
 
 void Executor::post_all(detail::WorkList& works) noexcept {
@@ -80,7 +81,7 @@ void Executor::post_all(detail::WorkList& works) noexcept {
 
 void Executor::drive_until(const std::function<bool()>& /*done*/) {}
 
-std::size_t Executor::task_count() const noexcept { return tasks_->size(); }
+std::size_t Executor::task_count() const noexcept { return tasks_ == nullptr ? 0 : tasks_->size(); }
 void Executor::stop_tasks() noexcept { tasks_->request_stop(); }
 void Executor::wait_for_tasks() noexcept { tasks_->wait_until_empty(); }
 

@@ -14,15 +14,10 @@ void refuse_inside_task(const char* function) {
   }
 }
 
-bool SpawnState::ended() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return ended_;
-}
-
 void SpawnState::wait() {
   refuse_inside_task("get()");
   std::unique_lock lock(mutex_);
-  ended_changed_.wait(lock, [this] { return ended_; });
+  ended_changed_.wait(lock, [this] { return ended_.load(); });
 }
 
 SpawnState::Join SpawnState::join(TaskContext& joiner, std::coroutine_handle<> coroutine) noexcept {

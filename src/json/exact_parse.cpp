@@ -4,6 +4,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/value_stack.hpp>
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -26,7 +27,10 @@ class Builder {
   static constexpr std::size_t max_string_size = std::numeric_limits<std::size_t>::max();
   // NOLINTEND(readability-identifier-naming)
 
-  Builder() { stack_.reset(); }
+  Builder() : stack_({}, memory_.data(), memory_.size()) { stack_.reset(); }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  ~Builder() = default;
   json::value take() { return stack_.release(); }
 
   bool on_document_begin(json::error_code& /*error*/) { return true; }
@@ -96,6 +100,8 @@ class Builder {
   bool on_comment(json::string_view /*part*/, json::error_code& /*error*/) { return true; }
 
  private:
+  /// What is small needs no more than this.
+  std::array<unsigned char, 512> memory_;
   json::value_stack stack_;
   std::string number_;
 };

@@ -14,18 +14,20 @@ class Bell::Hearing final : public Completion {
   Hearing& operator=(const Hearing&) = delete;
   ~Hearing() = default;
 
-  void end() noexcept { complete(); }
   [[nodiscard]] bool rung() const noexcept { return rung_; }
-  void set_rung() noexcept { rung_ = true; }
 
  private:
+  friend class Bell;
+
   void begin() override {
     {
       const std::lock_guard lock(bell_.mutex_);
+      bell_.is_awaited_ = true;
       if (bell_.count_ <= heard_) {
-        bell_.waiting_.push_back(this);
+        enter();
         return;
       }
+      bell_.is_awaited_ = bell_.first_ != nullptr;
       rung_ = true;
     }
     complete();
@@ -33,30 +35,58 @@ class Bell::Hearing final : public Completion {
   void stop() noexcept override {
     {
       const std::lock_guard lock(bell_.mutex_);
-      if (std::erase(bell_.waiting_, this) == 0) {
+      if (!waits_) {
         return;  // It is being rung.
       }
+      leave();
+      bell_.is_awaited_ = bell_.first_ != nullptr;
     }
     complete();
+  }
+
+  // With the lock of the bell.
+  void enter() noexcept {
+    waits_ = true;
+    next_ = bell_.first_;
+    if (next_ != nullptr) {
+      next_->previous_ = this;
+    }
+    bell_.first_ = this;
+  }
+  void leave() noexcept {
+    waits_ = false;
+    (previous_ == nullptr ? bell_.first_ : previous_->next_) = next_;
+    if (next_ != nullptr) {
+      next_->previous_ = previous_;
+    }
   }
 
   Bell& bell_;
   const std::uint64_t heard_;
   bool rung_ = false;
+  bool waits_ = false;
+  Hearing* previous_ = nullptr;
+  Hearing* next_ = nullptr;
 };
 
 void Bell::ring() {
-  std::vector<Hearing*> woken;
+  ++count_;
+  if (!is_awaited_) {
+    return;
+  }
+  Hearing* woken = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    ++count_;
-    woken = std::exchange(waiting_, {});
-    for (Hearing* const one : woken) {
-      one->set_rung();
+    woken = std::exchange(first_, nullptr);
+    is_awaited_ = false;
+    for (Hearing* one = woken; one != nullptr; one = one->next_) {
+      one->waits_ = false;
+      one->rung_ = true;
     }
   }
-  for (Hearing* const one : woken) {
-    one->end();
+  while (woken != nullptr) {
+    Hearing* const one = std::exchange(woken, woken->next_);
+    one->complete();  // It may be gone now.
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include <holdfast/task.hpp>
 
@@ -23,10 +23,8 @@ namespace holdfast::detail {
 /// Thread-safe. It outlives its waits.
 class Bell {
  public:
-  [[nodiscard]] std::uint64_t count() const {
-    const std::lock_guard lock(mutex_);
-    return count_;
-  }
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  /// Cheap while nobody waits.
   void ring();
   /// Until it has been rung more often than `heard` times. Throws `Cancelled` when stopped.
   [[nodiscard]] Task<void> rung_since(std::uint64_t heard);
@@ -34,9 +32,12 @@ class Bell {
  private:
   class Hearing;
 
-  mutable std::mutex mutex_;
-  std::uint64_t count_ = 0;
-  std::vector<Hearing*> waiting_;
+  std::atomic<std::uint64_t> count_ = 0;
+  /// Whoever waits sets this and then reads the count, and whoever rings counts and then reads
+  /// this: one of them sees the other.
+  std::atomic<bool> is_awaited_ = false;
+  std::mutex mutex_;
+  Hearing* first_ = nullptr;  // Of those who wait, by their links.
 };
 
 }  // namespace holdfast::detail

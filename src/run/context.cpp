@@ -65,7 +65,7 @@ void check_is_workflow(bool is_workflow) {
 
 const std::string& Context::run_id() const noexcept { return machine_.facts().id; }
 const std::string& Context::run_uid() const noexcept { return machine_.facts().uid; }
-const std::string& Context::root_id() const noexcept { return machine_.facts().root_id; }
+const std::string& Context::root_id() const noexcept { return machine_.root_id(); }
 const std::string& Context::root_uid() const noexcept { return machine_.facts().root_uid; }
 const std::string& Context::parent_id() const noexcept { return machine_.facts().parent_id; }
 StoreTime Context::started_at() const noexcept { return machine_.facts().started_at; }

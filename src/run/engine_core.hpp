@@ -74,19 +74,21 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] std::shared_ptr<Tenure> tenure_of(const RunPlace& place) const;
 
   // engine_start.cpp
-  struct Started {
-    std::string id;
-    bool done = false;
+  struct Existing {
+    std::optional<RunRow> same;  ///< Was started with the same key.
+    std::optional<RunRow> open;  ///< Has the id, and goes on.
   };
   [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
-  [[nodiscard]] Task<Started> try_start(record::RunHead&& head, const StartTerms& terms);
+  [[nodiscard]] Task<std::optional<std::string>> try_start(
+      const std::string& type, const boost::json::value& input, const StartTerms& terms,
+      const std::optional<record::RunEvent>& signal, Hold& turn);
+  [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
   [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
                                                                  const StartTerms& terms,
                                                                  record::RunHead head);
-  [[nodiscard]] Task<std::optional<CommitOutcome>> start_anywhere(const RunPlace& place,
-                                                                  std::shared_ptr<Tenure> here,
-                                                                  record::RunHead&& head,
-                                                                  Batch&& extra);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start_elsewhere(RunPlace place,
+                                                                   record::RunHead&& head,
+                                                                   Batch&& extra);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
+#include <concepts>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -83,37 +84,26 @@ StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue
 
 // --- Starts --------------------------------------------------------------------------------------
 
-Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
-                                    std::optional<record::RunEvent> signal) {
-  if (type.empty()) {
-    throw InvalidArgument("the type of a workflow is empty");
-  }
-  for (;;) {
-    record::RunHead head;
-    head.set_format(kRunFormat);
-    head.set_type(type);
-    head.set_id(terms.id);
-    head.set_input(payload_text(input, "input"));
-    head.set_start_key(terms.start_key);
-    head.set_timeout_ns(terms.timeout.count());
-    for (const auto& [name, value] : terms.attributes) {
-      (*head.mutable_attributes())[name] = value;
-    }
-    if (signal) {
-      *head.add_signals() = *signal;
-    }
-    Started started = co_await try_start(std::move(head), terms);
-    if (started.done) {
-      co_return std::move(started.id);
-    }
-  }
-}
+namespace {
 
-/// Not done: something has changed under it.
-Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const StartTerms& terms) {
-  Store& store = world_->store;
-  const StoreTime now = co_await store.time();
+record::RunHead head_of(const std::string& type, const boost::json::value& input,
+                        const StartTerms& terms, StoreTime now) {
+  record::RunHead head;
+  head.set_format(kRunFormat);
+  head.set_type(type);
+  head.set_input(payload_text(input, "input"));
   head.set_started_at_ns(ns_of(now));
+  // What is empty need not be set: that would cost a place for it.
+  if (!terms.id.empty()) {
+    head.set_id(terms.id);
+  }
+  if (!terms.start_key.empty()) {
+    head.set_start_key(terms.start_key);
+  }
+  head.set_timeout_ns(terms.timeout.count());
+  for (const auto& [name, value] : terms.attributes) {
+    (*head.mutable_attributes())[name] = value;
+  }
   if (terms.delay > Duration::zero()) {
     head.set_starts_at_ns(ns_of(now + terms.delay));
   }
@@ -121,38 +111,50 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const St
     head.set_chain_deadline_ns(ns_of(now + terms.delay + terms.chain_timeout));
   }
   head.set_deadline_ns(deadline_of(head));
+  return head;
+}
+
+}  // namespace
+
+Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
+                                    std::optional<record::RunEvent> signal) {
+  if (type.empty()) {
+    throw InvalidArgument("the type of a workflow is empty");
+  }
+  std::optional<std::string> id;
+  while (!id) {
+    // Before there is more of it than this: what waits here is in no cache when its turn comes.
+    Hold turn = co_await starts_.acquire();
+    id = co_await try_start(type, input, terms, signal, turn);
+  }
+  co_return *std::move(id);
+}
+
+/// Its id; nothing: something has changed under it.
+Task<std::optional<std::string>> EngineCore::try_start(
+    const std::string& type, const boost::json::value& input, const StartTerms& terms,
+    const std::optional<record::RunEvent>& signal, Hold& turn) {
+  Store& store = world_->store;
+  const StoreTime now = co_await store.time();
+  record::RunHead head = head_of(type, input, terms, now);
+  if (signal) {
+    *head.add_signals() = *signal;
+  }
+  std::optional<std::string> id;
   Batch extra;
-  if (!terms.start_key.empty()) {
-    const std::string key = start_key_key(terms.start_key);
-    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
-    if (row) {
-      const RunPlace place = place_of(read_row<record::RunName>(*row, "the start").place());
-      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
-      if (run) {
-        co_await store.until_durable(row->version);
-        co_return Started{id_of(run->head, run->place), true};
-      }
-      extra.require_version(key, row->version);
-    } else {
-      extra.require_absent(key);
+  if (!terms.id.empty() || !terms.start_key.empty()) {
+    Existing existing = co_await find_existing(terms, extra);
+    if (existing.same) {
+      id = id_of(existing.same->head, existing.same->place);
+      co_return id;
+    }
+    if (existing.open) {
+      turn.release();  // That may take long.
+      id = co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
+      co_return id;
     }
   }
-  if (!terms.id.empty()) {
-    const std::string key = run_id_key(terms.id);
-    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
-    if (row) {
-      const RunPlace place = place_of(read_row<record::RunName>(*row, "the name").place());
-      const std::optional<RunRow> run = co_await read_run(store, place, Read::kApplied);
-      if (run && !has_ended(run->head)) {
-        const std::optional<std::string> settled = co_await settle_conflict(*run, terms, head);
-        co_return Started{settled.value_or(""), settled.has_value()};
-      }
-      extra.require_version(key, row->version);
-    } else {
-      extra.require_absent(key);
-    }
-  }
-  const bool is_known = world_->code_of(head.type()) != nullptr;
+  const bool is_known = world_->code_of(type) != nullptr;
   std::shared_ptr<Tenure> here;
   if (is_known && terms.queue == queue() && !stopping_) {
     here = ownership_->next_tenure();
@@ -165,27 +167,61 @@ Task<EngineCore::Started> EngineCore::try_start(record::RunHead&& head, const St
   if (!terms.start_key.empty()) {
     extra.put(start_key_key(terms.start_key), name_row(place));
   }
-  Started started{id_of(head, place), false};
-  const Hold start = co_await starts_.acquire();
-  const std::optional<CommitOutcome> outcome =
-      co_await start_anywhere(place, std::move(here), std::move(head), std::move(extra));
-  if (outcome && outcome->committed() != nullptr) {
-    co_await store.until_durable(outcome->committed()->version);
-    started.done = true;
-  }
-  co_return started;
-}
-
-/// Here, with its first activation; or for whoever drives the partition.
-Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(const RunPlace& place,
-                                                              std::shared_ptr<Tenure> here,
-                                                              record::RunHead&& head,
-                                                              Batch&& extra) {
+  std::string id_if_started = id_of(head, place);
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
-    outcome = co_await here->start(place.uid, std::move(head), std::move(extra));
-    co_return outcome;
+    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
+  } else {
+    outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
   }
+  if (outcome && outcome->committed() != nullptr) {
+    co_await store.until_durable(outcome->committed()->version);
+    id = std::move(id_if_started);
+  }
+  co_return id;
+}
+
+/// Runs that have the start key or the id already. `batch` is given the conditions under which
+/// there are no others.
+Task<EngineCore::Existing> EngineCore::find_existing(const StartTerms& terms, Batch& batch) {
+  Store& store = world_->store;
+  Existing existing;
+  if (!terms.start_key.empty()) {
+    const std::string key = start_key_key(terms.start_key);
+    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
+    if (row) {
+      const RunPlace place = place_of(read_row<record::RunName>(*row, "the start").place());
+      existing.same = co_await read_run(store, place, Read::kApplied);
+      if (existing.same) {
+        co_await store.until_durable(row->version);
+        co_return existing;
+      }
+      batch.require_version(key, row->version);
+    } else {
+      batch.require_absent(key);
+    }
+  }
+  if (!terms.id.empty()) {
+    const std::string key = run_id_key(terms.id);
+    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
+    if (row) {
+      const RunPlace place = place_of(read_row<record::RunName>(*row, "the name").place());
+      existing.open = co_await read_run(store, place, Read::kApplied);
+      if (existing.open && has_ended(existing.open->head)) {
+        existing.open.reset();
+      }
+      batch.require_version(key, row->version);
+    } else {
+      batch.require_absent(key);
+    }
+  }
+  co_return existing;
+}
+
+/// For whoever drives the partition.
+Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
+                                                               record::RunHead&& head,
+                                                               Batch&& extra) {
   const PartitionKeys there(place.queue, place.partition);
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});
   message.set_uid(place.uid);
@@ -193,7 +229,7 @@ Task<std::optional<CommitOutcome>> EngineCore::start_anywhere(const RunPlace& pl
   std::string key = there.message(world_->next_uid(now));
   extra.put(there.run(place.uid), head.SerializeAsString());
   extra.put(key, message.SerializeAsString());
-  outcome = co_await world_->store.apply(std::move(extra));
+  std::optional<CommitOutcome> outcome = co_await world_->store.apply(std::move(extra));
   const auto tenure = tenure_of(place);
   if (outcome->committed() != nullptr && tenure != nullptr) {
     co_await tenure->take_message(std::move(key), std::move(message));
@@ -372,12 +408,13 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
 namespace {
 
 /// Of a run that has ended. Nothing: another one goes on in its place.
-std::optional<boost::json::value> value_of(const record::RunHead& head, const RunPlace& place) {
+template <std::invocable PlaceOf>
+std::optional<boost::json::value> value_of(const record::RunHead& head, const PlaceOf& place_of) {
   std::optional<boost::json::value> value;
   if (head.state() == record::RunHead::COMPLETED) {
     value = parse_payload(head.result());
   } else if (head.state() != record::RunHead::CONTINUED) {
-    throw RunFailed(ending_text(info_of(head, place)));
+    throw RunFailed(ending_text(info_of(head, place_of())));
   }
   return value;
 }
@@ -399,7 +436,7 @@ Task<std::optional<boost::json::value>> EngineCore::stored_result(const std::str
   std::optional<boost::json::value> value;
   if (has_ended(run->head)) {
     co_await world_->store.until_durable(run->version);
-    value = value_of(run->head, run->place);
+    value = value_of(run->head, [&] { return run->place; });
   } else if (watch) {
     co_await watch->changed();
   }
@@ -422,7 +459,7 @@ Task<boost::json::value> EngineCore::result(std::string id) {
       }
       if (const std::optional<Version> version = here->end_version()) {
         co_await world_->store.until_durable(*version);
-        value = value_of(here->head(), here->place());
+        value = value_of(here->head(), [&] { return here->place(); });
       }
     }
     if (!value) {

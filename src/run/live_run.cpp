@@ -17,14 +17,14 @@ namespace holdfast::detail {
 
 namespace {
 
-RunMachine::Facts facts_of(const record::RunHead& head, const RunPlace& place) {
+RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   RunMachine::Facts facts;
   facts.id = id_of(head, place);
   facts.type = head.type();
   facts.input = parse_payload(head.input());
-  facts.uid = place.uid;
   facts.root_id = head.root_id();
   facts.root_uid = root_uid_of(head, place);
+  facts.uid = std::move(place.uid);
   facts.parent_id = head.parent().id();
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.answers.assign(head.answers().begin(), head.answers().end());
@@ -45,15 +45,15 @@ bool has_condition_on(const Batch& batch, const std::string& key) {
 
 }  // namespace
 
-LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead head,
+LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead&& head,
                  Version head_version, const WorkflowCode& code)
     : tenure_(std::move(tenure)),
-      uid_(std::move(uid)),
       head_(std::move(head)),
       head_version_(head_version),
       waits_in_store_(head_.waits()),
       is_full_in_store_(head_.signals_kept() > 0),
-      machine_(code, facts_of(head_, place())) {}
+      machine_(code, facts_of(head_, tenure_->keys().place_of(std::move(uid)))),
+      uid_(machine_.facts().uid) {}
 
 RunPlace LiveRun::place() const { return tenure_->keys().place_of(uid_); }
 
@@ -89,7 +89,8 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     }
     for (BegunStep& step : activated.steps) {
       const std::uint64_t operation = step.operation;
-      steps_.emplace(operation, std::make_shared<StepRun>(std::move(step), now));
+      steps_.emplace(operation, std::allocate_shared<StepRun>(FrameAllocator<StepRun>(),
+                                                              std::move(step), now));
     }
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
@@ -214,38 +215,53 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
 
 // --- Activations ---------------------------------------------------------------------------------
 
-Task<std::optional<CommitOutcome>> LiveRun::begin(Batch extra) {
+Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, Batch extra,
+                                                  StoreTime now) {
   {
-    const std::lock_guard lock(mutex_);
-    driven_ = true;
+    const std::lock_guard lock(run->mutex_);
+    run->driven_ = true;
   }
   std::vector<Mail> mails;
-  if (head_.starts_at_ns() == 0) {
+  if (run->head_.starts_at_ns() == 0) {
     mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
   }
-  std::optional<CommitOutcome> outcome = co_await activate(std::move(mails), std::move(extra));
-  if (outcome && outcome->committed() != nullptr) {
-    bool has_mail = false;
-    {
-      const std::lock_guard lock(mutex_);
-      driven_ = has_mail = !gone_ && (!mail_.empty() || machine_.has_held());
-      last_driven_ = tenure_->world().store.clock().now();
+  std::optional<CommitOutcome> outcome;
+  std::exception_ptr error;
+  try {
+    outcome = co_await run->activate(std::move(mails), std::move(extra), now);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!outcome || outcome->committed() == nullptr) {
+    run->abandon();
+    run->tenure_->forget(*run);
+    if (error) {
+      std::rethrow_exception(error);
     }
-    if (has_mail) {
-      tenure_->world().tasks.run(drive(shared_from_this()));
-    } else {
-      tenure_->world().rests.ring();
-    }
+    co_return outcome;
+  }
+  bool has_mail = false;
+  {
+    const std::lock_guard lock(run->mutex_);
+    run->driven_ = has_mail = !run->gone_ && (!run->mail_.empty() || run->machine_.has_held());
+    run->last_driven_ = run->tenure_->world().store.clock().now();
+  }
+  if (has_mail) {
+    run->tenure_->world().tasks.run(drive(run));
+  } else {
+    run->tenure_->world().rests.ring();
   }
   co_return outcome;
 }
 
 Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector<Mail>& late) {
   std::vector<record::RunEvent> events;
-  std::vector<std::size_t> ends;  // Of each mail, the number of events with it.
   events.reserve(mails.size());
-  ends.reserve(mails.size());
-  for (Mail& mail : mails) {
+  // One may start it, and brings with it the signals that the head has for it.
+  const auto signals = static_cast<std::size_t>(head_.signals_size());
+  std::size_t start = mails.size();
+  for (std::size_t i = 0; i < mails.size(); ++i) {
+    Mail& mail = mails[i];
     const bool is_start = starts_it(mail);
     if (mail.answer != nullptr || !mail.reply_key.empty()) {
       events.push_back(mail.event);  // The answer is found by its request.
@@ -253,10 +269,11 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
       events.push_back(std::move(mail.event));
     }
     if (is_start) {
+      start = i;
       events.insert(events.end(), head_.signals().begin(), head_.signals().end());
     }
-    ends.push_back(events.size());
   }
+  const auto events_until = [&](std::size_t mail) { return mail + (start < mail ? signals : 0); };
   if (events.empty() && !machine_.has_held()) {
     return {};  // It starts later.
   }
@@ -264,31 +281,31 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
   Activated activated = machine_.activate_from(now, events);
   const auto taken = static_cast<std::size_t>(activated.record.events_size());
   std::size_t mails_taken = mails.size();
-  while (mails_taken > 0 && (mails_taken > 1 ? ends[mails_taken - 2] : 0) >= taken) {
+  while (mails_taken > 0 && events_until(mails_taken - 1) >= taken) {
     --mails_taken;
   }
   if (activated.end && mails_taken > 0) {
     // Signals that its head had for it, and that it did not come to.
     std::vector<record::RunEvent>& left = activated.end->signals_left;
-    for (std::size_t i = taken; i < ends[mails_taken - 1]; ++i) {
+    for (std::size_t i = taken; i < events_until(mails_taken); ++i) {
       left.push_back(std::move(events[i]));
     }
   }
   for (std::size_t i = mails_taken; i < mails.size(); ++i) {
-    mails[i].event = std::move(events[i > 0 ? ends[i - 1] : 0]);
+    mails[i].event = std::move(events[events_until(i)]);
     late.push_back(std::move(mails[i]));
   }
   mails.resize(mails_taken);
   return activated;
 }
 
-/// One commit carries all that the code did. If it is refused for a cell or a name that others have
-/// changed, the code has seen nothing of it yet, and only the change is made again.
-Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra) {
+/// One commit carries all that the code did. If it is refused for a cell, a name or a gate that
+/// others have changed, the code has seen nothing of it yet, and only the change is made again.
+Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra,
+                                                     StoreTime now) {
   if (!locks_.empty()) {
     co_await complete_grants(mails);
   }
-  const StoreTime now = co_await tenure_->world().store.time();
   std::vector<Mail> late;
   Activated activated = run_code(now, mails, late);
   for (;;) {
@@ -307,7 +324,13 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     Writing writing = write(activated, mails, now, locks);
     // The name first: a run that goes on as another one at once gives it away again.
     Batch batch = extra;
-    batch.append(std::move(writing.batch)).append(state.batch).append(locks.gates.batch());
+    batch.append(std::move(writing.batch));
+    if (state.batch.size() > 0) {
+      batch.append(state.batch);
+    }
+    if (locks.gates.batch().size() > 0) {
+      batch.append(locks.gates.batch());
+    }
     guard_locks(batch, activated.record);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
@@ -349,11 +372,6 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
     }
   }
   note_timers(writing);
-  std::vector<std::uint64_t> begun;
-  begun.reserve(activated.steps.size());
-  for (const BegunStep& step : activated.steps) {
-    begun.push_back(step.operation);
-  }
   if (has_activated) {
     last_version_ = version;
     remember(activated, activated.record, now);
@@ -364,8 +382,8 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
   if (activated.end) {
     finish(version);
   } else {
-    for (const std::uint64_t operation : begun) {
-      if (const auto step = step_at(operation)) {
+    for (const BegunStep& begun : activated.steps) {  // Of which the numbers are left.
+      if (const auto step = step_at(begun.operation)) {
         step->begin(shared_from_this(), version);
       }
     }
@@ -500,7 +518,7 @@ Task<bool> LiveRun::leave_memory() {
 }
 
 void LiveRun::abandon() {
-  std::map<std::uint64_t, std::shared_ptr<StepRun>> open;
+  Steps open;
   std::vector<Mail> unread;
   {
     const std::lock_guard lock(mutex_);

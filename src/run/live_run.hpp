@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include <run.pb.h>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/engine.hpp>
 #include <holdfast/store.hpp>
 
@@ -93,7 +95,7 @@ struct Mail {
 class LiveRun : public std::enable_shared_from_this<LiveRun> {
  public:
   /// Of one that is not in the store yet, `head_version` is zero.
-  LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead head,
+  LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead&& head,
           Version head_version, const WorkflowCode& code);
   LiveRun(const LiveRun&) = delete;
   LiveRun& operator=(const LiveRun&) = delete;
@@ -110,8 +112,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<void> look_for_locks();
   /// What was under way goes on.
   void resume();
-  /// The first activation, in the commit that makes the run. `extra` is added to that.
-  [[nodiscard]] Task<std::optional<CommitOutcome>> begin(Batch extra);
+  /// The first activation, in the commit that makes the run. `extra` is added to that. If it comes
+  /// to nothing, the tenure has forgotten the run.
+  [[nodiscard]] static Task<std::optional<CommitOutcome>> begin(std::shared_ptr<LiveRun> run,
+                                                                Batch extra, StoreTime now);
 
   /// False: it is not in memory any more.
   [[nodiscard]] bool deliver(Mail mail);
@@ -184,7 +188,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] std::optional<std::vector<Mail>> take_mail();
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
-  [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra,
+                                                            StoreTime now);
   /// Does the first, unless other things come first; the others are put back.
   [[nodiscard]] Task<bool> transact_first(std::vector<Mail> transactions);
   [[nodiscard]] Task<void> transact(std::shared_ptr<StepRun> step, std::uint32_t attempt);
@@ -258,7 +263,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] std::shared_ptr<StepRun> step_at(std::uint64_t operation) const;
 
   const std::shared_ptr<Tenure> tenure_;
-  const std::string uid_;
 
   // For whoever drives it. What is written into the head stays there also if the commit fails, as
   // nothing goes on from there then, or the same is written again.
@@ -268,6 +272,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   bool waits_in_store_;
   bool is_full_in_store_;
   RunMachine machine_;
+  const std::string& uid_;    // That the machine knows.
   Version last_version_ = 0;  // Of the last row of the journal that was written here.
   std::uint64_t next_row_ = 0;
   std::uint64_t next_operation_ = 0;
@@ -281,7 +286,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::vector<Mail> mail_;
   bool driven_ = false;
   bool gone_ = false;
-  std::map<std::uint64_t, std::shared_ptr<StepRun>> steps_;
+  using Steps = std::map<std::uint64_t, std::shared_ptr<StepRun>, std::less<>,
+                         FrameAllocator<std::pair<const std::uint64_t, std::shared_ptr<StepRun>>>>;
+  Steps steps_;
   TimePoint last_driven_{};
   std::optional<Version> end_version_;
 

@@ -136,19 +136,17 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       writing.batch.erase(mail.consumed);
     }
   }
-  for (const record::RunEvent& event : activated.record.events()) {
-    if (event.kind() == record::RunEvent::STEP_ENDED) {
-      drop_step(writing, event.operation());
-    }
-    if (event.kind() == record::RunEvent::LOCK_SETTLED) {
-      if (const auto timer = timers_.find(event.operation()); timer != timers_.end()) {
-        drop_timer(writing, timer->second, event.operation());
+  if (!activated.end) {  // With the run, all of them go.
+    for (const auto* events : {&activated.record.events(), &activated.record.held()}) {
+      for (const record::RunEvent& event : *events) {
+        if (event.kind() == record::RunEvent::STEP_ENDED) {
+          drop_step(writing, event.operation());
+        } else if (event.kind() == record::RunEvent::LOCK_SETTLED) {
+          if (const auto timer = timers_.find(event.operation()); timer != timers_.end()) {
+            drop_timer(writing, timer->second, event.operation());
+          }
+        }
       }
-    }
-  }
-  for (const record::RunEvent& event : activated.record.held()) {
-    if (event.kind() == record::RunEvent::STEP_ENDED) {
-      drop_step(writing, event.operation());
     }
   }
   for (const BegunTimer& timer : activated.timers) {
@@ -191,12 +189,12 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
 /// whoever takes over has something to do for the run; that a run waits is written later, when it
 /// leaves the memory.
 void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted) {
-  const std::string key = tenure_->keys().run(uid_);
   const bool is_new = head_version_ == 0;
   const bool has_work =
       is_granted || !activated.steps.empty() || has_work_besides(activated.record);
   const std::uint64_t full = full_with(machine_.signals_kept());
   if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_) {
+    std::string key = tenure_->keys().run(uid_);
     head_.set_waits(!has_work);
     head_.set_signals_kept(full);
     std::optional<RowInHead> row;
@@ -205,7 +203,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
     } else if (activated.record.format() != 0) {
       row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
-    writing.batch.put(key, head_.SerializeAsString());
+    writing.batch.put(std::move(key), head_.SerializeAsString());
     writing.has_head = true;
   }
   if (next_row_ == 0) {
@@ -247,7 +245,7 @@ void LiveRun::write_end(Writing& writing, Activated& activated, StoreTime now) {
     head_.set_state(cancelled ? record::RunHead::CANCELLED : record::RunHead::FAILED);
   } else {
     head_.set_state(record::RunHead::COMPLETED);
-    head_.set_result(payload_text(end.value));
+    head_.set_result(end.text);
   }
   const RowInHead row(head_, activated.record,
                       head_version_ == 0 ? RowInHead::As::kFirst : RowInHead::As::kLast);
@@ -295,11 +293,11 @@ void LiveRun::close(Writing& writing, StoreTime now) {
     }
     send(writing, parent, std::move(message), now);
   }
-  const std::string key = tenure_->keys().run(uid_);
+  std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
     writing.batch.require_version(key, head_version_);
   }
-  writing.batch.put(key, head_.SerializeAsString());
+  writing.batch.put(std::move(key), head_.SerializeAsString());
   writing.has_head = true;
 }
 

@@ -47,7 +47,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     give_back(std::move(mails));
     co_return false;
   }
-  std::vector<Mail> events;
+  std::size_t event_count = 0;  // These are moved to the front.
   std::vector<Mail> transactions;
   std::vector<Mail> early;  // Questions to code that has no handlers yet.
   Batch answers;
@@ -97,11 +97,16 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
           early.push_back(std::move(mail));
         } else if (mail.event.kind() != record::RunEvent::UPDATED || !refuses(mail, answers)) {
           is_started = is_started || starts_it(mail);
-          events.push_back(std::move(mail));
+          Mail& place = mails[event_count++];
+          if (&place != &mail) {
+            place = std::move(mail);
+          }
         }
         break;
     }
   }
+  std::vector<Mail>& events = mails;
+  events.resize(event_count);
   if (next_row_ == 0) {
     const StoreTime now = co_await tenure_->world().store.time();
     const auto first = std::find_if(events.begin(), events.end(), starts_it);
@@ -138,13 +143,17 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     }
     co_return stays;
   }
+  const StoreTime now = co_await tenure_->world().store.time();
   const std::optional<CommitOutcome> outcome =
-      co_await activate(std::move(events), std::move(answers));
+      co_await activate(std::move(events), std::move(answers), now);
   if (outcome && outcome->committed() == nullptr) {
     tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
                  (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
   }
   put_back(std::move(early));
+  if (transactions.empty()) {
+    co_return !is_gone();
+  }
   const bool stays = co_await transact_first(std::move(transactions));
   co_return stays;
 }

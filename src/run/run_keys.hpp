@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <holdfast/store.hpp>
 
@@ -23,8 +24,8 @@ class PartitionKeys {
 
   [[nodiscard]] const std::string& queue() const noexcept { return queue_; }
   [[nodiscard]] std::uint32_t partition() const noexcept { return partition_; }
-  [[nodiscard]] RunPlace place_of(std::string_view uid) const {
-    return {queue_, partition_, std::string(uid)};
+  [[nodiscard]] RunPlace place_of(std::string uid) const {
+    return {queue_, partition_, std::move(uid)};
   }
 
   /// Who drives it; its version is in a guard of everything that is written for its runs.

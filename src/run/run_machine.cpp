@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/store_error.hpp>
 
 #include "gate/gate_keys.hpp"
@@ -87,16 +88,12 @@ class RunMachine::Root {
   };
 
   explicit Root(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
-  Root(Root&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
-  Root& operator=(Root&&) = delete;
-  ~Root() {
-    if (coroutine_) {
-      coroutine_.destroy();
-    }
-  }
-  void start(TaskContext& task) noexcept {
+
+  /// Whoever has it destroys it.
+  [[nodiscard]] std::coroutine_handle<> start(TaskContext& task) const noexcept {
     coroutine_.promise().set_root(task);
     task.schedule(coroutine_);
+    return coroutine_;
   }
 
  private:
@@ -134,11 +131,8 @@ RunMachine::Facts complete(RunMachine::Facts facts) {
   if (facts.uid.empty()) {
     facts.uid = facts.id;
   }
-  if (facts.root_id.empty()) {
-    facts.root_id = facts.id;
-  }
   if (facts.root_uid.empty()) {
-    facts.root_uid = facts.root_id;
+    facts.root_uid = facts.root_id.empty() ? facts.id : facts.root_id;
   }
   return facts;
 }
@@ -189,7 +183,11 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
   }
 }
 
-RunMachine::~RunMachine() = default;
+RunMachine::~RunMachine() {
+  if (root_) {
+    root_.destroy();
+  }
+}
 
 // --- Activations ---------------------------------------------------------------------------------
 
@@ -317,9 +315,8 @@ void RunMachine::go_on() {
 }
 
 void RunMachine::start() {
-  HOLDFAST_CHECK(root_ == nullptr, "a run was started twice");
-  root_ = std::make_unique<Root>(run_root(*this));
-  root_->start(task_);
+  HOLDFAST_CHECK(!root_, "a run was started twice");
+  root_ = run_root(*this).start(task_);
 }
 
 RunMachine::Root RunMachine::run_root(RunMachine& machine) {
@@ -346,7 +343,7 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
   } else if (!result.failed()) {
     end.value = result.take_value();
     try {
-      static_cast<void>(payload_text(end.value, "the result of the run"));
+      end.text = payload_text(end.value, "the result of the run");
     } catch (const BadPayload&) {
       end.value = nullptr;
       end.error = std::current_exception();
@@ -644,7 +641,8 @@ RunMachine::Operation RunMachine::begin(Kind kind, std::string_view name) {
     record.set_kind(kind);
     record.set_name(name.data(), name.size());
   }
-  return std::make_shared<RunOperation>(*this, next_operation_++);
+  return std::allocate_shared<RunOperation>(FrameAllocator<RunOperation>(), *this,
+                                            next_operation_++);
 }
 
 record::RunOperation& RunMachine::last_record() {
@@ -694,8 +692,9 @@ RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_
   step.terms.options = options;
   step.terms.options.idempotency_key = {};
   if (options.idempotency_key.empty()) {
-    step.terms.idempotency_key.append(facts_.uid).append(":");
-    step.terms.idempotency_key.append(std::to_string(operation->number()));
+    const std::string number = std::to_string(operation->number());
+    step.terms.idempotency_key.reserve(facts_.uid.size() + 1 + number.size());
+    step.terms.idempotency_key.append(facts_.uid).append(":").append(number);
   } else {
     step.terms.idempotency_key = options.idempotency_key;
   }

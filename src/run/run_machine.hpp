@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -68,6 +69,7 @@ struct UpdateReply {
 /// How a run ended: with a value, with what it threw, or by going on as a new one.
 struct RunEnd {
   boost::json::value value;
+  std::string text;  ///< The same, as that of a payload.
   std::exception_ptr error;
   std::optional<boost::json::value> continue_with;
   /// Signals that nobody took, for the one that goes on.
@@ -172,6 +174,9 @@ class RunMachine {
   // For `Context`.
 
   [[nodiscard]] const Facts& facts() const noexcept { return facts_; }
+  [[nodiscard]] const std::string& root_id() const noexcept {
+    return facts_.root_id.empty() ? facts_.id : facts_.root_id;
+  }
   [[nodiscard]] StoreTime now() const noexcept { return now_; }
   [[nodiscard]] bool is_replaying() const noexcept { return expected_ != nullptr; }
   [[nodiscard]] std::uint64_t random() noexcept;
@@ -211,6 +216,7 @@ class RunMachine {
   /// Runs nothing but what the run itself posts, when it is drained.
   class Activator final : public Executor {
    public:
+    Activator() noexcept : Executor(SpawnsNothing{}) {}
     void post(Work& work) noexcept override { ready_.push(work); }
     [[nodiscard]] Clock& clock() noexcept override;
     void drain() noexcept;
@@ -285,7 +291,7 @@ class RunMachine {
   std::optional<boost::json::value> continue_with_;
   std::exception_ptr handler_error_;
 
-  std::unique_ptr<Root> root_;  // Last: its frames go first.
+  std::coroutine_handle<> root_;  // Goes first, with all frames.
 };
 
 }  // namespace holdfast::detail

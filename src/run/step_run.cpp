@@ -43,19 +43,19 @@ Duration pause_before(const Retry& retry, std::uint32_t failed) {
 /// What the function of an attempt talks to.
 class StepRun::Link final : public StepLink {
  public:
-  Link(Step step, Run run, std::uint32_t number)
-      : step_(std::move(step)), run_(std::move(run)), number_(number) {}
+  Link(StepRun& step, const Run& run, std::uint32_t number) noexcept
+      : step_(step), run_(run), number_(number) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() = default;
 
   void heartbeat(std::string progress) override {
-    step_->heartbeat(run_, number_, std::move(progress));
+    step_.heartbeat(run_, number_, std::move(progress));
   }
 
  private:
-  const Step step_;
-  const Run run_;
+  StepRun& step_;
+  const Run& run_;
   const std::uint32_t number_;
 };
 
@@ -134,7 +134,7 @@ void StepRun::begin_attempt(const Run& run, Start start) {
 // --- An attempt ----------------------------------------------------------------------------------
 
 Task<void> StepRun::attempt(Step step, Run run, Start start) {
-  Link link(step, run, start.number);
+  Link link(*step, run, start.number);
   AttemptFacts facts;
   facts.link = &link;
   facts.recovered = start.may_have_run;
@@ -146,7 +146,19 @@ Task<void> StepRun::attempt(Step step, Run run, Start start) {
   }
   StepContext context(step->begun_.terms.idempotency_key, start.number, this_task::stop_token(),
                       std::move(facts));
-  Ended ended = co_await call(step, run, start.wait_for, context);
+  Ended ended;
+  try {
+    if (start.wait_for != 0) {
+      const bool is_durable = co_await run->tenure_->until_durable(start.wait_for);
+      if (!is_durable) {
+        throw Cancelled("what the step is part of was lost");
+      }
+    }
+    const boost::json::value value = co_await step->run_code(*run, context);
+    ended.payload = payload_text(value, step->begun_.name);
+  } catch (...) {
+    ended = step->failed_with(std::current_exception());
+  }
   step->end_attempt(run, std::move(ended), start.number);
 }
 
@@ -159,31 +171,13 @@ void StepRun::end_attempt(const Run& run, Ended ended, std::uint32_t number) {
   }
 }
 
-Task<StepRun::Ended> StepRun::call(Step step, Run run, Version wait_for, StepContext& context) {
-  Ended ended;
-  try {
-    if (wait_for != 0) {
-      const bool is_durable = co_await run->tenure_->until_durable(wait_for);
-      if (!is_durable) {
-        throw Cancelled("what the step is part of was lost");
-      }
-    }
-    const boost::json::value value = co_await run_code(step, run, context);
-    ended.payload = payload_text(value, step->begun_.name);
-  } catch (...) {
-    ended = step->failed_with(std::current_exception());
-  }
-  co_return ended;
-}
-
-Task<boost::json::value> StepRun::run_code(Step step, Run run, StepContext& context) {
-  const BegunStep& begun = step->begun_;
-  const CallStep& call_instead = run->tenure_->world().call_step;
+Task<boost::json::value> StepRun::run_code(const LiveRun& run, StepContext& context) const {
+  const CallStep& call_instead = run.tenure_->world().call_step;
   if (!call_instead) {
-    return begun.code->run(context);
+    return begun_.code->run(context);
   }
-  const RunMachine::Facts& facts = run->machine_.facts();
-  return call_instead({begun.name, facts.id, facts.type, facts.input}, *begun.code, context);
+  const RunMachine::Facts& facts = run.machine_.facts();
+  return call_instead({begun_.name, facts.id, facts.type, facts.input}, *begun_.code, context);
 }
 
 StepRun::Ended StepRun::failed_with(const std::exception_ptr& error) const {
@@ -351,6 +345,10 @@ void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
 std::optional<TimePoint> StepRun::next_deadline(std::uint32_t number) const {
   const StepOptions& options = begun_.terms.options;
   std::optional<TimePoint> next;
+  if (options.attempt_timeout == Duration::zero() &&
+      options.heartbeat_timeout == Duration::zero() && options.timeout == Duration::zero()) {
+    return next;
+  }
   const auto consider = [&next](Duration time, TimePoint from) {
     if (time > Duration::zero() && (!next || from + time < *next)) {
       next = from + time;

@@ -96,8 +96,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void check_is_wanted(std::uint32_t attempt, const char* before) const;
   [[nodiscard]] Ended failed_with(const std::exception_ptr& error) const;
   void end_attempt(const Run& run, Ended ended, std::uint32_t number);
-  [[nodiscard]] static Task<Ended> call(Step step, Run run, Version wait_for, StepContext& context);
-  [[nodiscard]] static Task<boost::json::value> run_code(Step step, Run run, StepContext& context);
+  [[nodiscard]] Task<boost::json::value> run_code(const LiveRun& run, StepContext& context) const;
   [[nodiscard]] static Task<void> watch_time(Step step, Run run, std::uint32_t number);
   [[nodiscard]] static Task<void> keep_progress(Step step, Run run, std::uint32_t number);
   [[nodiscard]] bool decide(Ended& ended);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/error.hpp>
 
 #include "busy_pause.hpp"
-#include "coro/frame_allocator.hpp"
 #include "gate/session_rules.hpp"
 #include "run_rows.hpp"
 
@@ -18,10 +18,10 @@ namespace {
 constexpr std::size_t kRowsRead = 1'000;
 
 /// There may be a new one every few microseconds.
-std::shared_ptr<LiveRun> make_live_run(std::shared_ptr<Tenure> tenure, const std::string& uid,
-                                       record::RunHead head, Version version,
+std::shared_ptr<LiveRun> make_live_run(std::shared_ptr<Tenure> tenure, std::string uid,
+                                       record::RunHead&& head, Version version,
                                        const WorkflowCode& code) {
-  return std::allocate_shared<LiveRun>(FrameAllocator<LiveRun>(), std::move(tenure), uid,
+  return std::allocate_shared<LiveRun>(FrameAllocator<LiveRun>(), std::move(tenure), std::move(uid),
                                        std::move(head), version, code);
 }
 
@@ -200,7 +200,7 @@ void Tenure::end(const std::string& reason) {
 }
 
 void Tenure::drop_runs() {
-  std::unordered_map<std::string, std::shared_ptr<LiveRun>> dropped;
+  Runs dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(runs_);
@@ -243,31 +243,17 @@ Task<void> Tenure::hand_over() {
 
 // --- Runs in memory ------------------------------------------------------------------------------
 
-Task<std::optional<CommitOutcome>> Tenure::start(const std::string& uid, record::RunHead&& head,
-                                                 Batch&& extra) {
+Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHead&& head,
+                                                 Batch&& extra, StoreTime now) {
   const WorkflowCode* const code = world_->code_of(head.type());
   HOLDFAST_CHECK(code != nullptr, "a run was started here whose code is not known");
-  auto run = make_live_run(shared_from_this(), uid, std::move(head), 0, *code);
+  auto run = make_live_run(shared_from_this(), std::move(uid), std::move(head), 0, *code);
   {
     const std::lock_guard lock(mutex_);
-    runs_.emplace(uid, run);
+    runs_.emplace(run->uid(), run);
   }
   world_->rests.ring();
-  std::optional<CommitOutcome> outcome;
-  std::exception_ptr error;
-  try {
-    outcome = co_await run->begin(std::move(extra));
-  } catch (...) {
-    error = std::current_exception();
-  }
-  if (!outcome || outcome->committed() == nullptr) {
-    run->abandon();
-    forget(*run);
-  }
-  if (error) {
-    std::rethrow_exception(error);
-  }
-  co_return outcome;
+  return LiveRun::begin(std::move(run), std::move(extra), now);
 }
 
 Task<Tenure::Found> Tenure::find(std::string uid) {
@@ -314,7 +300,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
                            head.type() + "': Engine::add it");
     co_return Found{Whereabouts::kParked, nullptr};
   }
-  auto run = make_live_run(shared_from_this(), uid, head, row->version, *code);
+  auto run = make_live_run(shared_from_this(), uid, record::RunHead(head), row->version, *code);
   std::string failure;
   if (head.has_first()) {
     failure = replay_or_say_why(*run, head.first());
@@ -346,7 +332,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
     if (is_over()) {
       co_return Found{};
     }
-    runs_.emplace(uid, run);
+    runs_.emplace(run->uid(), run);
   }
   world_->rests.ring();
   run->resume();
@@ -395,10 +381,12 @@ Task<Tenure::Whereabouts> Tenure::deliver(std::string uid, Mail mail) {
 }
 
 void Tenure::forget(const LiveRun& run) {
+  std::shared_ptr<LiveRun> last;
   {
     const std::lock_guard lock(mutex_);
     const auto found = runs_.find(run.uid());
     if (found != runs_.end() && found->second.get() == &run) {
+      last = std::move(found->second);  // The key is its own, and has to be there to the end.
       runs_.erase(found);
     }
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,8 +12,10 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/store.hpp>
 
@@ -74,8 +77,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
 
   /// A new run, whose first activation goes into the commit that makes it. `extra` is added to that
   /// commit. The outcome is applied, not durable yet; nothing: the partition is not ours.
-  [[nodiscard]] Task<std::optional<CommitOutcome>> start(const std::string& uid,
-                                                         record::RunHead&& head, Batch&& extra);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start(std::string uid, record::RunHead&& head,
+                                                         Batch&& extra, StoreTime now);
 
   enum class Whereabouts : std::uint8_t { kLive, kGone, kParked };
   struct Found {
@@ -133,7 +136,10 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   Mutex loading_;  // One at a time, so that none is there twice.
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_;
+  using Runs = std::unordered_map<
+      std::string_view, std::shared_ptr<LiveRun>, std::hash<std::string_view>, std::equal_to<>,
+      FrameAllocator<std::pair<const std::string_view, std::shared_ptr<LiveRun>>>>;
+  Runs runs_;  // By their own uids.
   TimerWindow timers_;
   std::unordered_set<std::string> taken_;  // Messages that are on their way, or were until lately.
   std::vector<std::string> done_;          // Of these, the ones whose rows are erased.

@@ -262,7 +262,7 @@ Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
       batch.put(name_key, name_row(keys_.place_of(uid)));
       record::RunHead head = message.start();
       head.set_started_at_ns(ns_of(now));
-      outcome = co_await start(uid, std::move(head), std::move(batch));
+      outcome = co_await start(uid, std::move(head), std::move(batch), now);
     }
     done = !outcome || outcome->committed() != nullptr;
   }

@@ -6,31 +6,32 @@
 
 namespace holdfast {
 
-Batch& Batch::require_absent(std::string_view key) {
-  conditions_.push_back({Kind::kAbsent, std::string(key)});
+Batch& Batch::add_condition(Kind kind, std::string_view key, Version version) {
+  if (conditions_.empty()) {
+    conditions_.reserve(2);  // There is often a guard besides.
+  }
+  conditions_.push_back({kind, std::string(key), version});
   bytes_ += key.size();
   return *this;
 }
 
+Batch& Batch::require_absent(std::string_view key) { return add_condition(Kind::kAbsent, key, 0); }
+
 Batch& Batch::require_version(std::string_view key, Version version) {
-  conditions_.push_back({Kind::kVersion, std::string(key), version});
-  bytes_ += key.size();
-  return *this;
+  return add_condition(Kind::kVersion, key, version);
 }
 
 Batch& Batch::guard(std::string_view key, Version version) {
-  conditions_.push_back({Kind::kGuard, std::string(key), version});
-  bytes_ += key.size();
-  return *this;
+  return add_condition(Kind::kGuard, key, version);
 }
 
 Batch& Batch::put(std::string_view key, std::string_view value) {
-  return put_owned(key, std::string(value));
+  return put_owned(std::string(key), std::string(value));
 }
 
-Batch& Batch::put_owned(std::string_view key, std::string value) {
+Batch& Batch::put_owned(std::string key, std::string value) {
   bytes_ += key.size() + value.size();
-  writes_.push_back({std::string(key), std::move(value)});
+  writes_.push_back({std::move(key), std::move(value)});
   return *this;
 }
 
