@@ -2,12 +2,16 @@
 #include "gate_room.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
+#include "coro/frame_allocator.hpp"
 #include "gate_deadlock.hpp"
 
 namespace holdfast::detail {
@@ -40,6 +44,10 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
   return weight;
 }
 
+[[noreturn]] void throw_not_free(const std::string& gate) {
+  throw TimedOut("'" + gate + "' is not free, and nothing was to be waited for");
+}
+
 [[noreturn]] void throw_queue_full(const std::string& gate, const WhyNot& why) {
   std::string text("'");
   text.append(gate).append("': ").append(to_string(why));
@@ -51,26 +59,49 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
 /// Takes a request back if the task that made it does not come to its end.
 class GateRoom::Withdrawal {
  public:
-  Withdrawal(GateRoom& room, std::string request_id)
-      : room_(room), request_id_(std::move(request_id)) {}
-  Withdrawal(const Withdrawal&) = delete;
-  Withdrawal& operator=(const Withdrawal&) = delete;
+  Withdrawal() = default;
+  Withdrawal(GateRoom& room, std::uint64_t request) noexcept : room_(&room), request_(request) {}
+  Withdrawal(Withdrawal&& other) noexcept
+      : room_(other.room_),
+        request_(other.request_),
+        arrival_(std::move(other.arrival_)),
+        made_(std::exchange(other.made_, false)) {}
+  Withdrawal& operator=(Withdrawal&& other) noexcept {
+    std::swap(room_, other.room_);
+    std::swap(request_, other.request_);
+    std::swap(arrival_, other.arrival_);
+    std::swap(made_, other.made_);
+    return *this;
+  }
   ~Withdrawal() {
     if (made_) {
-      room_.run_as_duty([&room = room_, id = std::move(request_id_), key = std::move(waiter_key_)] {
-        return room.withdraw(id, key);
+      room_->run_as_duty([room = room_, request = request_,
+                          key = arrival_ ? arrival_->waiter_key : std::string()] {
+        return room->withdraw(request, key);
       });
     }
   }
   void made() noexcept { made_ = true; }
-  void waits_as(std::string waiter_key) { waiter_key_ = std::move(waiter_key); }
+  void waits_as(std::shared_ptr<Arrival> arrival) noexcept { arrival_ = std::move(arrival); }
   void not_needed() noexcept { made_ = false; }
 
+  [[nodiscard]] std::uint64_t request() const noexcept { return request_; }
+  /// Null: it does not wait.
+  [[nodiscard]] Arrival* arrival() const noexcept { return arrival_.get(); }
+
  private:
-  GateRoom& room_;
-  std::string request_id_;
-  std::string waiter_key_;
+  GateRoom* room_ = nullptr;
+  std::uint64_t request_ = 0;
+  std::shared_ptr<Arrival> arrival_;
   bool made_ = false;
+};
+
+/// What one is who has asked.
+struct GateRoom::Entered {
+  Withdrawal withdrawal;
+  Arrival::Grant granted;  ///< If it neither waits nor is refused.
+  std::uint64_t actor = 0;
+  bool refused = false;
 };
 
 /// Made before the turn is asked for, so that it goes after that was given back, or after it was
@@ -126,6 +157,7 @@ GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCou
       hold_counts_(std::move(hold_counts)),
       definition_(std::move(definition)),
       ledger_(store_, GateKeys(name), &session),
+      own_holders_(keys().holders_of(session.id())),
       background_(executor) {
   check_definition(name, definition_);
 }
@@ -158,7 +190,16 @@ GateRequest GateRoom::request_for(const Wish& wish, std::span<const std::uint64_
   return request;
 }
 
-Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> room, Wish wish) {
+Task<DurableHold> GateRoom::acquire(const std::shared_ptr<GateRoom>& room, Wish wish) {
+  return stay<DurableHold>(room, room->enter(std::move(wish)));
+}
+
+Task<std::optional<DurableHold>> GateRoom::try_acquire(const std::shared_ptr<GateRoom>& room,
+                                                       Wish wish) {
+  return stay<std::optional<DurableHold>>(room, room->enter(std::move(wish)));
+}
+
+Task<GateRoom::Entered> GateRoom::enter(Wish wish) {
   const AcquireOptions& options = wish.options;
   if (options.timeout && *options.timeout < Duration::zero()) {
     throw InvalidArgument("the time-out of an acquire is below zero");
@@ -167,72 +208,89 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const auto give_up_at =
       options.timeout ? std::optional(this_task::clock().now() + *options.timeout) : std::nullopt;
   const std::vector<std::uint64_t> actors = current_actors();
-  GateRequest request = room->request_for(wish, actors);
+  GateRequest request = request_for(wish, actors);
 
   Asked asked;
-  Arrival::Grant granted;
-  std::shared_ptr<Arrival> arrival;
-  std::optional<Withdrawal> withdrawal;
+  Entered entered;
+  entered.actor = wish.actor.empty() && !actors.empty() ? actors.front() : 0;
   {
-    const EndingsAfterTurn endings_after(*room);
-    const Hold turn = co_await room->turn_.lock();
-    request.request_id = std::to_string(room->next_request_++);
-    withdrawal.emplace(*room, request.request_id);
+    const EndingsAfterTurn endings_after(*this);
+    const Hold turn = co_await turn_.lock();
+    const std::uint64_t number = next_request_++;
+    entered.withdrawal = Withdrawal(*this, number);
+    request.request_id = std::to_string(number);
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
-      define(rows, room->definition_);
+      define(rows, definition_);
       check_request(rows, request);
       if (options.timeout && !only_at_once) {
         request.deadline = now + *options.timeout;
       }
       asked = ask(rows, leases, request, now);
-      withdrawal->made();
+      entered.withdrawal.made();
       return asked.served;
     };
     GateLedger::Terms terms;
     if (request.may_hold_others) {
       terms.check = [&](GateRows& rows) {
-        return room->check_wait(rows, asked, waiter_of(request, StoreTime{}));
+        return check_wait(rows, asked, waiter_of(request, StoreTime{}));
       };
     }
-    const Changed changed = co_await room->change(plan, std::move(terms));
-    room->welcome(changed);
+    const Changed changed = co_await change(plan, std::move(terms));
+    welcome(changed);
     switch (asked.outcome) {
       case Asked::Outcome::kRefused:
-        withdrawal->not_needed();
+        entered.withdrawal.not_needed();
+        entered.refused = true;
         break;
       case Asked::Outcome::kHeld:
-        granted.fence = changed.version;
-        granted.slots = slots_of(*room->ledger_.rows(), asked.key);
-        granted.handed_over = room->is_handed_over(changed, request.weight);
+        entered.granted.fence = changed.version;
+        entered.granted.slots = slots_of(*ledger_.rows(), asked.key);
+        entered.granted.handed_over = is_handed_over(changed, request.weight);
         break;
-      case Asked::Outcome::kWaits:
-        withdrawal->waits_as(asked.key);
-        arrival = std::make_shared<Arrival>(room->name(), give_up_at);
-        arrival->waiter_key = asked.key;
-        room->waiting_.emplace(request.request_id, arrival);
+      case Asked::Outcome::kWaits: {
+        auto arrival = std::allocate_shared<Arrival>(FrameAllocator<Arrival>(), name(), give_up_at);
+        arrival->waiter_key = std::move(asked.key);
+        waiting_.emplace_hint(waiting_.end(), number, arrival);
+        entered.withdrawal.waits_as(std::move(arrival));
         break;
+      }
     }
   }
-  if (asked.outcome == Asked::Outcome::kRefused) {
-    if (only_at_once || options.queue_max == 0) {
+  if (entered.refused && !only_at_once && options.queue_max != 0) {
+    throw_queue_full(name(), *asked.why);
+  }
+  co_return entered;
+}
+
+template <class Result>
+Task<Result> GateRoom::stay(std::shared_ptr<GateRoom> room, Task<Entered> entering) {
+  Entered entered = co_await entering;
+  static_cast<void>(Task<Entered>(std::move(entering)));  // Its frame goes.
+  if (entered.refused) {
+    if constexpr (std::is_same_v<Result, DurableHold>) {
+      throw_not_free(room->name());
+    } else {
       co_return std::nullopt;
     }
-    throw_queue_full(room->name(), *asked.why);
   }
-  if (asked.outcome == Asked::Outcome::kWaits) {
+  if (entered.withdrawal.arrival() != nullptr) {
     room->attend();
-    Arrival& wait = *arrival;
-    granted = co_await wait;
+    Arrival& wait = *entered.withdrawal.arrival();
+    entered.granted = co_await wait;
   }
-  if (!granted.handed_over) {
-    co_await room->store_.until_durable(granted.fence);
+  if (!entered.granted.handed_over) {
+    co_await room->store_.until_durable(entered.granted.fence);
   }
-  withdrawal->not_needed();
-  DurableHold::Granted hold{room->keys().holder(request.owner, request.request_id), granted.fence,
-                            std::move(granted.slots),
-                            wish.actor.empty() && !actors.empty() ? actors.front() : 0};
+  entered.withdrawal.not_needed();
+  DurableHold::Granted hold{room->own_holder(entered.withdrawal.request()), entered.granted.fence,
+                            std::move(entered.granted.slots), entered.actor};
   room->hold_counts_->add(hold.actor);
   co_return DurableHold(std::move(room), std::move(hold));
+}
+
+std::string GateRoom::own_holder(std::uint64_t request) const {
+  std::string key(own_holders_);
+  return key.append(std::to_string(request));
 }
 
 Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::GateWaiter waiter) {
@@ -241,11 +299,11 @@ Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::Gate
   }
 }
 
-Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
+Task<void> GateRoom::withdraw(std::uint64_t request, std::string waiter_key) {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
-  waiting_.erase(request_id);
-  const std::string holder_key = keys().holder(session_.id(), request_id);
+  waiting_.erase(request);
+  const std::string holder_key = own_holder(request);
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     if (rows.holders().contains(holder_key)) {
       rows.end(holder_key, record::GateGrant::ABANDONED, now);
@@ -376,8 +434,9 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
   GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
   changed.served = std::move(done.served);
-  // Not if others came in between: whom they let in is not known here.
-  if (changed.version != 0 && done.after == told_up_to_) {
+  // Not if others came in between: whom they let in is not known here. But if nobody waits, it can
+  // be nobody.
+  if (changed.version != 0 && (done.after == told_up_to_ || waiting_.empty())) {
     told_up_to_ = changed.version;
   }
   endings.are_over(changed.version);
@@ -394,14 +453,25 @@ bool GateRoom::is_handed_over(const Changed& changed, std::uint64_t weight) cons
   return passed_on <= changed.freed && definition_.kind == GateDefinition::Kind::kPermits;
 }
 
+/// Requests of this session have no ids but their numbers.
+GateRoom::Waiting::iterator GateRoom::find_waiting(std::string_view request_id) {
+  std::uint64_t request = 0;
+  const char* const end = request_id.data() + request_id.size();
+  const auto [read_to, error] = std::from_chars(request_id.data(), end, request);
+  return error == std::errc() && read_to == end ? waiting_.find(request) : waiting_.end();
+}
+
 void GateRoom::welcome(const Changed& changed) {
   const bool handed_over = is_handed_over(changed, 0);
   if (changed.served.look_again_at && !waiting_.empty()) {
     plan_to_look_at(*changed.served.look_again_at);
   }
   for (const Admitted& admitted : changed.served.admitted) {
-    const auto found = waiting_.find(admitted.request_id);
-    if (admitted.lease_key != session_.key() || found == waiting_.end()) {
+    if (admitted.lease_key != session_.key()) {
+      continue;
+    }
+    const auto found = find_waiting(admitted.request_id);
+    if (found == waiting_.end()) {
       continue;
     }
     found->second->let_in(
@@ -456,7 +526,7 @@ Task<void> GateRoom::fail_all(std::exception_ptr error) {
     endings_.clear();  // They end with the session.
     ending_ = false;
   }
-  for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
+  for (const auto& [request, arrival] : std::exchange(waiting_, {})) {
     arrival->fail(error);
   }
 }
@@ -491,7 +561,7 @@ Task<void> GateRoom::look_at(StoreTime at) {
 }
 
 Task<void> GateRoom::watch_for_grants() {
-  Watch watch = store_.watch(keys().holders_of(session_.id()));
+  Watch watch = store_.watch(own_holders_);
   for (;;) {
     const bool looked = co_await unless_busy(look_for_grants_of_others());
     if (looked) {
@@ -558,13 +628,13 @@ Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
   if (waiting_.empty()) {
     co_return;
   }
-  const std::string prefix = keys().holders_of(session_.id());
+  const std::string& prefix = own_holders_;
   std::string after;
   for (bool more = true; more;) {
     const ScanOptions behind{.after = after, .limit = kGrantsRead, .read = Read::kApplied};
     const Page page = co_await store_.scan(prefix, behind);
     for (const Entry& entry : page.entries) {
-      const auto found = waiting_.find(entry.key.substr(prefix.size()));
+      const auto found = find_waiting(std::string_view(entry.key).substr(prefix.size()));
       if (found == waiting_.end()) {
         continue;
       }
@@ -577,7 +647,9 @@ Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
     more = page.more;
     after = page.entries.empty() ? after : page.entries.back().key;
   }
-  told_up_to_ = head ? head->version : 0;
+  const Version version = head ? head->version : 0;
+  others_came_ = others_came_ || version != told_up_to_;
+  told_up_to_ = version;
 }
 
 /// The net under all that wakes.
@@ -595,6 +667,7 @@ Task<void> GateRoom::serve_once() {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
   if (waiting_.empty()) {
+    others_came_ = false;
     co_return;
   }
   co_await ledger_.forget_what_is_old();
@@ -609,28 +682,32 @@ Task<void> GateRoom::serve_once() {
 /// With the turn, after the rows were read. Who was let in by another process, and put out again by
 /// an operator before it was seen here, has no row any more, and nobody to wake it.
 Task<void> GateRoom::look_for_dropped() {
-  std::vector<std::string> without_row;
+  if (!others_came_) {
+    co_return;
+  }
+  std::vector<std::uint64_t> without_row;
   const auto& waiters = ledger_.rows()->waiters();
   // They are let in in their order, so whoever was is before all that wait, but for those that are
   // too heavy at present. To look for each of many would take too long.
   const bool look_for_each =
       !ledger_.rows()->has_more_waiters() && waiting_.size() <= kLookedForMax;
-  for (const auto& [request_id, arrival] : waiting_) {
+  others_came_ = !look_for_each;
+  for (const auto& [request, arrival] : waiting_) {
     const bool is_gone = look_for_each
                              ? !waiters.contains(arrival->waiter_key)
                              : waiters.empty() || arrival->waiter_key < waiters.begin()->first;
     if (is_gone) {
-      without_row.push_back(request_id);
+      without_row.push_back(request);
     }
   }
-  for (const std::string& request_id : without_row) {
+  for (const std::uint64_t request : without_row) {
     // Read after the other was seen to be gone: a grant between the two would be here.
-    const std::string holder_key = keys().holder(session_.id(), request_id);
+    const std::string holder_key = own_holder(request);
     const std::optional<Entry> holder = co_await store_.get(holder_key, Read::kApplied);
     if (holder) {
       continue;
     }
-    const auto arrival = waiting_.extract(request_id).mapped();
+    const auto arrival = waiting_.extract(request).mapped();
     arrival->fail(std::make_exception_ptr(
         Dropped("'" + name() + "': an operator has ended the hold before it was seen here")));
   }

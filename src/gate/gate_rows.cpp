@@ -84,6 +84,10 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   if (waiter.is_indexed()) {
     write_waits(key, waiter);
   }
+  if (!more_waiters_ && waiters_.size() >= waiters_max_ && key > waiters_.rbegin()->first) {
+    more_waiters_ = true;
+    waiters_known_to_ = waiters_.rbegin()->first;
+  }
   // Behind one that is not here it would seem to be next.
   if (!more_waiters_ || key < waiters_known_to_) {
     waiters_.emplace(key, Waiter{key, std::move(waiter)});

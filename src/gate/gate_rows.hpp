@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,6 +53,8 @@ class GateRows {
   /// The next ones in their order, which are read with this.
   void read_next_waiter(const Entry& entry);
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
+  /// If so many waiters are here, who comes behind them is not.
+  void keep_at_most(std::size_t waiters) noexcept { waiters_max_ = waiters; }
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
   [[nodiscard]] Version head_version() const noexcept { return head_version_; }
@@ -100,6 +104,7 @@ class GateRows {
   std::map<std::string, Holder> holders_;
   std::map<std::string, Waiter> waiters_;
   bool more_waiters_ = false;
+  std::size_t waiters_max_ = std::numeric_limits<std::size_t>::max();
   std::string waiters_known_to_;
   // Enqueued by the batch, behind those that are here.
   std::map<std::string, record::GateWaiter> beyond_;
