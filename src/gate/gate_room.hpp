@@ -170,4 +170,17 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   bool watched_over_ = false;
 };
 
+/// Made before the turn is asked for, so that it goes after that was given back, or after it was
+/// not waited for any more: whoever let go of a hold meanwhile has left it to that one.
+class GateRoom::EndingsAfterTurn {
+ public:
+  explicit EndingsAfterTurn(GateRoom& room) noexcept : room_(room) {}
+  EndingsAfterTurn(const EndingsAfterTurn&) = delete;
+  EndingsAfterTurn& operator=(const EndingsAfterTurn&) = delete;
+  ~EndingsAfterTurn() { room_.see_to_endings(); }
+
+ private:
+  GateRoom& room_;
+};
+
 }  // namespace holdfast::detail

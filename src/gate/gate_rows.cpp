@@ -67,6 +67,15 @@ void GateRows::read_next_waiter(const Entry& entry) {
   waiters_known_to_ = entry.key;
 }
 
+std::vector<std::uint64_t> GateRows::slots_of(const std::string& holder_key) const {
+  const auto holder = holders_.find(holder_key);
+  if (holder == holders_.end()) {
+    return {};
+  }
+  const auto& slots = holder->second.record.slots();
+  return {slots.begin(), slots.end()};
+}
+
 record::GateHead& GateRows::change_head() noexcept {
   head_changed_ = true;
   return head_;

@@ -61,6 +61,8 @@ class GateRows {
   [[nodiscard]] bool exists() const noexcept { return head_version_ != 0 || head_changed_; }
   [[nodiscard]] const record::GateHead& head() const noexcept { return head_; }
   [[nodiscard]] const std::map<std::string, Holder>& holders() const noexcept { return holders_; }
+  /// None if there is no such holder.
+  [[nodiscard]] std::vector<std::uint64_t> slots_of(const std::string& holder_key) const;
   [[nodiscard]] const std::map<std::string, Waiter>& waiters() const noexcept { return waiters_; }
   [[nodiscard]] bool has_more_waiters() const noexcept { return more_waiters_; }
   /// All there are, those that were not read included.
