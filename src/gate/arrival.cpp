@@ -13,6 +13,12 @@ Arrival::Alarm::Alarm(Arrival& owner) noexcept
           [](Timer& timer) noexcept { static_cast<Alarm&>(timer).arrival.end(State::kTimedOut); }),
       arrival(owner) {}
 
+void Arrival::comes_soon() const noexcept {
+  if (state_.load() == State::kAwaited) {
+    fetch_task_ahead();
+  }
+}
+
 void Arrival::let_in(Grant grant) noexcept {
   grant_ = std::move(grant);
   end(State::kLetIn);

@@ -34,6 +34,9 @@ class Arrival final : public Completion {
   Arrival& operator=(const Arrival&) = delete;
   ~Arrival() = default;
 
+  /// It is next, or soon will be.
+  void comes_soon() const noexcept;
+
   // For one thread at a time, once.
 
   void let_in(Grant grant) noexcept;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
+#include <cstddef>
 #include <utility>
 
 #include <holdfast/this_task.hpp>
@@ -20,6 +20,8 @@ constexpr std::size_t kWaitersRead = 64;
 /// costs more to begin than to go on.
 constexpr std::size_t kWaitersLeftMin = 8;
 constexpr std::size_t kWaitersReadNext = 1'024;
+/// Of those who came by way of this ledger so many are kept, so that they need not be read.
+constexpr std::size_t kWaitersAheadMax = 131'072;
 constexpr std::size_t kHoldersRead = 1'000;
 /// Of old records of grants, so many go with one commit.
 constexpr std::uint64_t kGrantsDropped = 8;
@@ -53,6 +55,13 @@ std::minstd_rand::result_type seed_of(const Session* session, const GateKeys& ke
   return static_cast<std::minstd_rand::result_type>(std::hash<std::string>{}(text));
 }
 
+/// Whether what `writes[index]` puts is written again by the same batch.
+bool is_written_again(const std::vector<Batch::Write>& writes, std::size_t index) {
+  const auto later = writes.begin() + static_cast<std::ptrdiff_t>(index) + 1;
+  return std::any_of(later, writes.end(),
+                     [&](const Batch::Write& write) { return write.key == writes[index].key; });
+}
+
 }  // namespace
 
 GateLedger::GateLedger(Store& store, GateKeys keys, const Session* session)
@@ -66,11 +75,18 @@ void GateLedger::forget() {
 
 Task<void> GateLedger::forget_what_is_old() {
   leases_.forget();
-  const std::optional<Entry> head = co_await store_.get(keys_.head(), Read::kApplied);
-  // Every commit that changes a row of the gate writes its head.
-  if (rows_ && (!head || head->version != rows_->head_version())) {
-    rows_.reset();
+  if (rows_) {
+    const bool current = co_await is_current(*rows_);
+    if (!current) {
+      rows_.reset();
+    }
   }
+}
+
+/// Every commit that changes a row of the gate writes its head.
+Task<bool> GateLedger::is_current(const GateRows& rows) {
+  const std::optional<Entry> head = co_await store_.get(keys_.head(), Read::kApplied);
+  co_return head && head->version == rows.head_version();
 }
 
 Task<GateLedger::Changed> GateLedger::change(const Plan& plan) {
@@ -124,8 +140,10 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
     }
     if (!known_before) {
       ahead_.clear();
+      more_behind_ahead_ = rows->has_more_waiters();
+      rows->keep_at_most(kWaitersRead);
     } else if (rows->has_more_waiters() && rows->waiters().size() < kWaitersLeftMin) {
-      if (ahead_.empty()) {
+      if (ahead_.empty() && more_behind_ahead_) {
         co_await read_ahead(*rows);
       }
       read_next_waiters(*rows);
@@ -157,8 +175,13 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       continue;
     }
     if (!rows->changed()) {
+      // No commit confirms what was known, and others may have changed it.
+      bool current = !known_before;
       if (known_before) {
-        continue;  // No commit confirms what was known, and others may have changed it.
+        current = co_await is_current(*rows);
+      }
+      if (!current) {
+        continue;
       }
       prepared.rows = std::move(rows);
       co_return prepared;
@@ -185,28 +208,41 @@ Task<void> GateLedger::read_ahead(const GateRows& rows) {
   const std::string prefix = keys_.waiters();
   const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
   Page page = co_await store_.scan(prefix, next);
-  std::ranges::move(page.entries, std::back_inserter(ahead_));
+  for (const Entry& entry : page.entries) {
+    ahead_.push(entry.key, entry.value);
+  }
   more_behind_ahead_ = page.more;
 }
 
 void GateLedger::read_next_waiters(GateRows& rows) {
+  Entry entry;
   while (!ahead_.empty() && rows.waiters().size() < kWaitersLeftMin) {
-    rows.read_next_waiter(ahead_.front());
-    ahead_.pop_front();
+    ahead_.pop(entry);
+    rows.read_next_waiter(entry);
   }
   rows.has_more_waiters(!ahead_.empty() || more_behind_ahead_);
 }
 
-/// Whoever comes or leaves among those ahead makes them wrong.
+/// Whoever comes behind all is one of those ahead. Whoever comes or leaves among them makes them
+/// wrong.
 void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
-  for (const Batch::Write& write : batch.writes()) {
-    if (ahead_.empty()) {
-      return;
+  const std::string prefix = keys_.waiters();
+  const std::vector<Batch::Write>& writes = batch.writes();
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const auto& [key, value] = writes[i];
+    if (!rows.has_more_waiters() || key <= rows.waiters_known_to() || !key.starts_with(prefix)) {
+      continue;
     }
-    if (write.key > ahead_.back().key) {
-      more_behind_ahead_ = true;
-    } else if (write.key > rows.waiters_known_to()) {
+    const bool is_behind = ahead_.empty() || key > ahead_.last_key();
+    if (!is_behind) {
       ahead_.clear();
+      more_behind_ahead_ = true;
+    } else if (value && !is_written_again(writes, i)) {
+      if (!more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
+        ahead_.push(key, *value);
+      } else {
+        more_behind_ahead_ = true;
+      }
     }
   }
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
@@ -15,6 +14,7 @@
 
 #include "gate_rows.hpp"
 #include "gate_rules.hpp"
+#include "rows_ahead.hpp"
 
 namespace holdfast::detail {
 
@@ -71,6 +71,7 @@ class GateLedger {
   [[nodiscard]] Task<void> forget_what_is_old();
 
  private:
+  [[nodiscard]] Task<bool> is_current(const GateRows& rows);
   [[nodiscard]] Task<void> read_ahead(const GateRows& rows);
   void read_next_waiters(GateRows& rows);
   void note_changes_ahead(const GateRows& rows, const Batch& batch);
@@ -84,8 +85,9 @@ class GateLedger {
   const Session* session_;
   std::optional<GateRows> rows_;
   // The waiters behind those of `rows_`, without a gap: to make records of many at once would take
-  // memory that is not in the processor's caches.
-  std::deque<Entry> ahead_;
+  // memory that is not in the processor's caches. Those who come to the end of the queue by way of
+  // this ledger need not be read at all.
+  RowsAhead ahead_;
   bool more_behind_ahead_ = false;
   KnownLeases leases_;
   std::minstd_rand random_;

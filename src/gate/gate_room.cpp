@@ -2,31 +2,22 @@
 #include "gate_room.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
+#include "base/fetch_ahead.hpp"
+#include "coro/frame_allocator.hpp"
 #include "gate_deadlock.hpp"
 
 namespace holdfast::detail {
 
 namespace {
-
-constexpr std::size_t kGrantsRead = 1'000;
-/// How long a dead holder or a lost wake-up may go unnoticed.
-constexpr Duration kSweepInterval = std::chrono::seconds(1);
-constexpr std::size_t kLookedForMax = 1'000;
-
-std::vector<std::uint64_t> slots_of(const GateRows& rows, const std::string& holder_key) {
-  const auto holder = rows.holders().find(holder_key);
-  if (holder == rows.holders().end()) {
-    return {};
-  }
-  const auto& slots = holder->second.record.slots();
-  return {slots.begin(), slots.end()};
-}
 
 /// How much it had; 0: it is over.
 std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fence,
@@ -40,6 +31,10 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
   return weight;
 }
 
+[[noreturn]] void throw_not_free(const std::string& gate) {
+  throw TimedOut("'" + gate + "' is not free, and nothing was to be waited for");
+}
+
 [[noreturn]] void throw_queue_full(const std::string& gate, const WhyNot& why) {
   std::string text("'");
   text.append(gate).append("': ").append(to_string(why));
@@ -51,39 +46,49 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
 /// Takes a request back if the task that made it does not come to its end.
 class GateRoom::Withdrawal {
  public:
-  Withdrawal(GateRoom& room, std::string request_id)
-      : room_(room), request_id_(std::move(request_id)) {}
-  Withdrawal(const Withdrawal&) = delete;
-  Withdrawal& operator=(const Withdrawal&) = delete;
+  Withdrawal() = default;
+  Withdrawal(GateRoom& room, std::uint64_t request) noexcept : room_(&room), request_(request) {}
+  Withdrawal(Withdrawal&& other) noexcept
+      : room_(other.room_),
+        request_(other.request_),
+        arrival_(std::move(other.arrival_)),
+        made_(std::exchange(other.made_, false)) {}
+  Withdrawal& operator=(Withdrawal&& other) noexcept {
+    std::swap(room_, other.room_);
+    std::swap(request_, other.request_);
+    std::swap(arrival_, other.arrival_);
+    std::swap(made_, other.made_);
+    return *this;
+  }
   ~Withdrawal() {
     if (made_) {
-      room_.run_as_duty([&room = room_, id = std::move(request_id_), key = std::move(waiter_key_)] {
-        return room.withdraw(id, key);
+      room_->run_as_duty([room = room_, request = request_,
+                          key = arrival_ ? arrival_->waiter_key : std::string()] {
+        return room->withdraw(request, key);
       });
     }
   }
   void made() noexcept { made_ = true; }
-  void waits_as(std::string waiter_key) { waiter_key_ = std::move(waiter_key); }
+  void waits_as(std::shared_ptr<Arrival> arrival) noexcept { arrival_ = std::move(arrival); }
   void not_needed() noexcept { made_ = false; }
 
+  [[nodiscard]] std::uint64_t request() const noexcept { return request_; }
+  /// Null: it does not wait.
+  [[nodiscard]] Arrival* arrival() const noexcept { return arrival_.get(); }
+
  private:
-  GateRoom& room_;
-  std::string request_id_;
-  std::string waiter_key_;
+  GateRoom* room_ = nullptr;
+  std::uint64_t request_ = 0;
+  std::shared_ptr<Arrival> arrival_;
   bool made_ = false;
 };
 
-/// Made before the turn is asked for, so that it goes after that was given back, or after it was
-/// not waited for any more: whoever let go of a hold meanwhile has left it to that one.
-class GateRoom::EndingsAfterTurn {
- public:
-  explicit EndingsAfterTurn(GateRoom& room) noexcept : room_(room) {}
-  EndingsAfterTurn(const EndingsAfterTurn&) = delete;
-  EndingsAfterTurn& operator=(const EndingsAfterTurn&) = delete;
-  ~EndingsAfterTurn() { room_.see_to_endings(); }
-
- private:
-  GateRoom& room_;
+/// What one is who has asked.
+struct GateRoom::Entered {
+  Withdrawal withdrawal;
+  Arrival::Grant granted;  ///< If it neither waits nor is refused.
+  std::uint64_t actor = 0;
+  bool refused = false;
 };
 
 /// Those that a change takes along. If it comes to nothing they are let go of still.
@@ -126,6 +131,7 @@ GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCou
       hold_counts_(std::move(hold_counts)),
       definition_(std::move(definition)),
       ledger_(store_, GateKeys(name), &session),
+      own_holders_(keys().holders_of(session.id())),
       background_(executor) {
   check_definition(name, definition_);
 }
@@ -158,7 +164,16 @@ GateRequest GateRoom::request_for(const Wish& wish, std::span<const std::uint64_
   return request;
 }
 
-Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> room, Wish wish) {
+Task<DurableHold> GateRoom::acquire(const std::shared_ptr<GateRoom>& room, Wish wish) {
+  return stay<DurableHold>(room, room->enter(std::move(wish)));
+}
+
+Task<std::optional<DurableHold>> GateRoom::try_acquire(const std::shared_ptr<GateRoom>& room,
+                                                       Wish wish) {
+  return stay<std::optional<DurableHold>>(room, room->enter(std::move(wish)));
+}
+
+Task<GateRoom::Entered> GateRoom::enter(Wish wish) {
   const AcquireOptions& options = wish.options;
   if (options.timeout && *options.timeout < Duration::zero()) {
     throw InvalidArgument("the time-out of an acquire is below zero");
@@ -167,72 +182,89 @@ Task<std::optional<DurableHold>> GateRoom::acquire(std::shared_ptr<GateRoom> roo
   const auto give_up_at =
       options.timeout ? std::optional(this_task::clock().now() + *options.timeout) : std::nullopt;
   const std::vector<std::uint64_t> actors = current_actors();
-  GateRequest request = room->request_for(wish, actors);
+  GateRequest request = request_for(wish, actors);
 
   Asked asked;
-  Arrival::Grant granted;
-  std::shared_ptr<Arrival> arrival;
-  std::optional<Withdrawal> withdrawal;
+  Entered entered;
+  entered.actor = wish.actor.empty() && !actors.empty() ? actors.front() : 0;
   {
-    const EndingsAfterTurn endings_after(*room);
-    const Hold turn = co_await room->turn_.lock();
-    request.request_id = std::to_string(room->next_request_++);
-    withdrawal.emplace(*room, request.request_id);
+    const EndingsAfterTurn endings_after(*this);
+    const Hold turn = co_await turn_.lock();
+    const std::uint64_t number = next_request_++;
+    entered.withdrawal = Withdrawal(*this, number);
+    request.request_id = std::to_string(number);
     const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
-      define(rows, room->definition_);
+      define(rows, definition_);
       check_request(rows, request);
       if (options.timeout && !only_at_once) {
         request.deadline = now + *options.timeout;
       }
       asked = ask(rows, leases, request, now);
-      withdrawal->made();
+      entered.withdrawal.made();
       return asked.served;
     };
     GateLedger::Terms terms;
     if (request.may_hold_others) {
       terms.check = [&](GateRows& rows) {
-        return room->check_wait(rows, asked, waiter_of(request, StoreTime{}));
+        return check_wait(rows, asked, waiter_of(request, StoreTime{}));
       };
     }
-    const Changed changed = co_await room->change(plan, std::move(terms));
-    room->welcome(changed);
+    const Changed changed = co_await change(plan, std::move(terms));
+    welcome(changed);
     switch (asked.outcome) {
       case Asked::Outcome::kRefused:
-        withdrawal->not_needed();
+        entered.withdrawal.not_needed();
+        entered.refused = true;
         break;
       case Asked::Outcome::kHeld:
-        granted.fence = changed.version;
-        granted.slots = slots_of(*room->ledger_.rows(), asked.key);
-        granted.handed_over = room->is_handed_over(changed, request.weight);
+        entered.granted.fence = changed.version;
+        entered.granted.slots = ledger_.rows()->slots_of(asked.key);
+        entered.granted.handed_over = is_handed_over(changed, request.weight);
         break;
-      case Asked::Outcome::kWaits:
-        withdrawal->waits_as(asked.key);
-        arrival = std::make_shared<Arrival>(room->name(), give_up_at);
-        arrival->waiter_key = asked.key;
-        room->waiting_.emplace(request.request_id, arrival);
+      case Asked::Outcome::kWaits: {
+        auto arrival = std::allocate_shared<Arrival>(FrameAllocator<Arrival>(), name(), give_up_at);
+        arrival->waiter_key = std::move(asked.key);
+        waiting_.emplace_hint(waiting_.end(), number, arrival);
+        entered.withdrawal.waits_as(std::move(arrival));
         break;
+      }
     }
   }
-  if (asked.outcome == Asked::Outcome::kRefused) {
-    if (only_at_once || options.queue_max == 0) {
+  if (entered.refused && !only_at_once && options.queue_max != 0) {
+    throw_queue_full(name(), *asked.why);
+  }
+  co_return entered;
+}
+
+template <class Result>
+Task<Result> GateRoom::stay(std::shared_ptr<GateRoom> room, Task<Entered> entering) {
+  Entered entered = co_await entering;
+  static_cast<void>(Task<Entered>(std::move(entering)));  // Its frame goes.
+  if (entered.refused) {
+    if constexpr (std::is_same_v<Result, DurableHold>) {
+      throw_not_free(room->name());
+    } else {
       co_return std::nullopt;
     }
-    throw_queue_full(room->name(), *asked.why);
   }
-  if (asked.outcome == Asked::Outcome::kWaits) {
+  if (entered.withdrawal.arrival() != nullptr) {
     room->attend();
-    Arrival& wait = *arrival;
-    granted = co_await wait;
+    Arrival& wait = *entered.withdrawal.arrival();
+    entered.granted = co_await wait;
   }
-  if (!granted.handed_over) {
-    co_await room->store_.until_durable(granted.fence);
+  if (!entered.granted.handed_over) {
+    co_await room->store_.until_durable(entered.granted.fence);
   }
-  withdrawal->not_needed();
-  DurableHold::Granted hold{room->keys().holder(request.owner, request.request_id), granted.fence,
-                            std::move(granted.slots),
-                            wish.actor.empty() && !actors.empty() ? actors.front() : 0};
+  entered.withdrawal.not_needed();
+  DurableHold::Granted hold{room->own_holder(entered.withdrawal.request()), entered.granted.fence,
+                            std::move(entered.granted.slots), entered.actor};
   room->hold_counts_->add(hold.actor);
   co_return DurableHold(std::move(room), std::move(hold));
+}
+
+std::string GateRoom::own_holder(std::uint64_t request) const {
+  std::string key(own_holders_);
+  return key.append(std::to_string(request));
 }
 
 Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::GateWaiter waiter) {
@@ -241,11 +273,11 @@ Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::Gate
   }
 }
 
-Task<void> GateRoom::withdraw(std::string request_id, std::string waiter_key) {
+Task<void> GateRoom::withdraw(std::uint64_t request, std::string waiter_key) {
   const EndingsAfterTurn endings_after(*this);
   const Hold turn = co_await turn_.lock();
-  waiting_.erase(request_id);
-  const std::string holder_key = keys().holder(session_.id(), request_id);
+  waiting_.erase(request);
+  const std::string holder_key = own_holder(request);
   const Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     if (rows.holders().contains(holder_key)) {
       rows.end(holder_key, record::GateGrant::ABANDONED, now);
@@ -376,8 +408,9 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
   GateLedger::Changed done = co_await ledger_.change(whole, std::move(terms));
   changed.version = done.version;
   changed.served = std::move(done.served);
-  // Not if others came in between: whom they let in is not known here.
-  if (changed.version != 0 && done.after == told_up_to_) {
+  // Not if others came in between: whom they let in is not known here. But if nobody waits, it can
+  // be nobody.
+  if (changed.version != 0 && (done.after == told_up_to_ || waiting_.empty())) {
     told_up_to_ = changed.version;
   }
   endings.are_over(changed.version);
@@ -394,245 +427,35 @@ bool GateRoom::is_handed_over(const Changed& changed, std::uint64_t weight) cons
   return passed_on <= changed.freed && definition_.kind == GateDefinition::Kind::kPermits;
 }
 
+/// Requests of this session have no ids but their numbers.
+GateRoom::Waiting::iterator GateRoom::find_waiting(std::string_view request_id) {
+  std::uint64_t request = 0;
+  const char* const end = request_id.data() + request_id.size();
+  const auto [read_to, error] = std::from_chars(request_id.data(), end, request);
+  return error == std::errc() && read_to == end ? waiting_.find(request) : waiting_.end();
+}
+
 void GateRoom::welcome(const Changed& changed) {
   const bool handed_over = is_handed_over(changed, 0);
   if (changed.served.look_again_at && !waiting_.empty()) {
     plan_to_look_at(*changed.served.look_again_at);
   }
   for (const Admitted& admitted : changed.served.admitted) {
-    const auto found = waiting_.find(admitted.request_id);
-    if (admitted.lease_key != session_.key() || found == waiting_.end()) {
+    if (admitted.lease_key != session_.key()) {
+      continue;
+    }
+    const auto found = find_waiting(admitted.request_id);
+    if (found == waiting_.end()) {
       continue;
     }
     found->second->let_in(
-        {changed.version, slots_of(*ledger_.rows(), admitted.holder_key), handed_over});
-    waiting_.erase(found);
-  }
-}
-
-// --- In the background ---------------------------------------------------------------------------
-
-void GateRoom::run_in_background(Task<void> task) {
-  background_.run(quietly(shared_from_this(), std::move(task)));
-}
-
-/// It mostly need not wait: then the next one in line is let in by this thread.
-void GateRoom::run_as_duty(std::function<Task<void>()> duty) {
-  background_.run_here(quietly(shared_from_this(), insist(Duties::Duty(duties_), std::move(duty))));
-}
-
-/// A row that is left behind would be in the way of others for as long as the session lives.
-Task<void> GateRoom::insist(Duties::Duty /*counted*/, std::function<Task<void>()> duty) {
-  for (;;) {
-    const bool done = co_await unless_busy(duty());
-    if (done) {
-      break;
-    }
-    co_await this_task::sleep_for(kSweepInterval);
-  }
-}
-
-/// Nobody can be told but those who wait.
-Task<void> GateRoom::quietly(std::shared_ptr<GateRoom> room, Task<void> task) {
-  std::exception_ptr error;
-  try {
-    co_await std::move(task);
-  } catch (const Cancelled&) {
-    co_return;
-  } catch (const Error&) {
-    error = std::current_exception();
-  }
-  if (error) {
-    co_await room->fail_all(error);
-  }
-}
-
-Task<void> GateRoom::fail_all(std::exception_ptr error) {
-  const EndingsAfterTurn endings_after(*this);
-  const Hold turn = co_await turn_.lock();
-  attended_ = false;  // Whoever waits next is looked after again.
-  {
-    const std::lock_guard lock(endings_mutex_);
-    endings_.clear();  // They end with the session.
-    ending_ = false;
-  }
-  for (const auto& [request_id, arrival] : std::exchange(waiting_, {})) {
-    arrival->fail(error);
-  }
-}
-
-void GateRoom::attend() {
-  if (attended_.exchange(true)) {
-    return;
-  }
-  run_in_background(watch_for_grants());
-  run_in_background(sweep());
-}
-
-/// With the turn.
-void GateRoom::plan_to_look_at(StoreTime at) {
-  if (!next_look_at_ || at < *next_look_at_) {
-    next_look_at_ = at;
-    run_in_background(look_at(at));
-  }
-}
-
-Task<void> GateRoom::look_at(StoreTime at) {
-  const StoreTime now = co_await store_.time();
-  co_await this_task::sleep_for(std::max(at - now, Duration::zero()));
-  {
-    const EndingsAfterTurn endings_after(*this);
-    const Hold turn = co_await turn_.lock();
-    if (next_look_at_ == at) {
-      next_look_at_.reset();
-    }
-  }
-  static_cast<void>(co_await unless_busy(serve_once()));
-}
-
-Task<void> GateRoom::watch_for_grants() {
-  Watch watch = store_.watch(keys().holders_of(session_.id()));
-  for (;;) {
-    const bool looked = co_await unless_busy(look_for_grants_of_others());
-    if (looked) {
-      co_await watch.changed();
-    } else {
-      co_await this_task::sleep_for(kSweepInterval);
-    }
-  }
-}
-
-/// False: the commit is not in the store, or may not be.
-Task<bool> GateRoom::unless_lost(Version version) {
-  bool lasts = true;
-  try {
-    co_await store_.until_durable(version);
-  } catch (const StoreBusy&) {
-    lasts = false;
-  } catch (const StoreFull&) {
-    lasts = false;
-  } catch (const OutcomeUnknown&) {
-    lasts = false;
-  }
-  co_return lasts;
-}
-
-/// False: the store was busy or full, and it has to be tried again.
-Task<bool> GateRoom::unless_busy(Task<void> task) {
-  bool done = true;
-  try {
-    co_await std::move(task);
-  } catch (const StoreBusy&) {
-    done = false;
-  } catch (const StoreFull&) {
-    done = false;
-  }
-  co_return done;
-}
-
-/// Most news of a hot gate is of what this session did itself. To keep the turn while looking would
-/// make those who hand the gate over do it by way of another thread.
-Task<void> GateRoom::look_for_grants_of_others() {
-  const Version told_before = told_up_to_;
-  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
-  if (head && told_before <= head->version && head->version <= told_up_to_) {
-    co_return;
-  }
-  const EndingsAfterTurn endings_after(*this);
-  const Hold turn = co_await turn_.lock();
-  head = co_await store_.get(keys().head(), Read::kApplied);
-  if (!head || head->version != told_up_to_) {
-    co_await tell_all_who_were_let_in(std::move(head));
-  }
-}
-
-Task<void> GateRoom::look_for_grants() {
-  const EndingsAfterTurn endings_after(*this);
-  const Hold turn = co_await turn_.lock();
-  std::optional<Entry> head = co_await store_.get(keys().head(), Read::kApplied);
-  co_await tell_all_who_were_let_in(std::move(head));
-}
-
-/// With the turn; `head` was read in it, before those who were let in.
-Task<void> GateRoom::tell_all_who_were_let_in(std::optional<Entry> head) {
-  if (waiting_.empty()) {
-    co_return;
-  }
-  const std::string prefix = keys().holders_of(session_.id());
-  std::string after;
-  for (bool more = true; more;) {
-    const ScanOptions behind{.after = after, .limit = kGrantsRead, .read = Read::kApplied};
-    const Page page = co_await store_.scan(prefix, behind);
-    for (const Entry& entry : page.entries) {
-      const auto found = waiting_.find(entry.key.substr(prefix.size()));
-      if (found == waiting_.end()) {
-        continue;
+        {changed.version, ledger_.rows()->slots_of(admitted.holder_key), handed_over});
+    if (const auto next = waiting_.erase(found); next != waiting_.end()) {
+      next->second->comes_soon();
+      if (const auto later = std::next(next); later != waiting_.end()) {
+        fetch_ahead(later->second.get());
       }
-      ledger_.forget();
-      GateRows granted(keys());
-      granted.read_holder(entry);
-      found->second->let_in({entry.version, slots_of(granted, entry.key), false});
-      waiting_.erase(found);
     }
-    more = page.more;
-    after = page.entries.empty() ? after : page.entries.back().key;
-  }
-  told_up_to_ = head ? head->version : 0;
-}
-
-/// The net under all that wakes.
-Task<void> GateRoom::sweep() {
-  for (;;) {
-    co_await this_task::sleep_for(kSweepInterval);
-    const bool looked = co_await unless_busy(look_for_grants());
-    if (looked) {
-      static_cast<void>(co_await unless_busy(serve_once()));
-    }
-  }
-}
-
-Task<void> GateRoom::serve_once() {
-  const EndingsAfterTurn endings_after(*this);
-  const Hold turn = co_await turn_.lock();
-  if (waiting_.empty()) {
-    co_return;
-  }
-  co_await ledger_.forget_what_is_old();
-  const Plan plan = [](GateRows& rows, KnownLeases& leases, StoreTime now) {
-    return serve(rows, leases, now);
-  };
-  const Changed changed = co_await change(plan);
-  welcome(changed);
-  co_await look_for_dropped();
-}
-
-/// With the turn, after the rows were read. Who was let in by another process, and put out again by
-/// an operator before it was seen here, has no row any more, and nobody to wake it.
-Task<void> GateRoom::look_for_dropped() {
-  std::vector<std::string> without_row;
-  const auto& waiters = ledger_.rows()->waiters();
-  // They are let in in their order, so whoever was is before all that wait, but for those that are
-  // too heavy at present. To look for each of many would take too long.
-  const bool look_for_each =
-      !ledger_.rows()->has_more_waiters() && waiting_.size() <= kLookedForMax;
-  for (const auto& [request_id, arrival] : waiting_) {
-    const bool is_gone = look_for_each
-                             ? !waiters.contains(arrival->waiter_key)
-                             : waiters.empty() || arrival->waiter_key < waiters.begin()->first;
-    if (is_gone) {
-      without_row.push_back(request_id);
-    }
-  }
-  for (const std::string& request_id : without_row) {
-    // Read after the other was seen to be gone: a grant between the two would be here.
-    const std::string holder_key = keys().holder(session_.id(), request_id);
-    const std::optional<Entry> holder = co_await store_.get(holder_key, Read::kApplied);
-    if (holder) {
-      continue;
-    }
-    const auto arrival = waiting_.extract(request_id).mapped();
-    arrival->fail(std::make_exception_ptr(
-        Dropped("'" + name() + "': an operator has ended the hold before it was seen here")));
   }
 }
 

@@ -44,9 +44,11 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
     std::vector<std::string> needed_by;
     bool shared = false;
   };
-  /// Nothing if it was refused for having to wait, which only a `queue_max` of zero leads to.
-  [[nodiscard]] static Task<std::optional<DurableHold>> acquire(std::shared_ptr<GateRoom> room,
-                                                                Wish wish);
+  /// `TimedOut` if it was refused for having to wait, which only a `queue_max` of zero leads to.
+  [[nodiscard]] static Task<DurableHold> acquire(const std::shared_ptr<GateRoom>& room, Wish wish);
+  /// Nothing in that case.
+  [[nodiscard]] static Task<std::optional<DurableHold>> try_acquire(
+      const std::shared_ptr<GateRoom>& room, Wish wish);
   [[nodiscard]] static Task<bool> release(std::shared_ptr<GateRoom> room, std::string holder_key,
                                           Version fence);
   void release_in_background(std::string holder_key, Version fence);
@@ -80,6 +82,20 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   class EndingsAfterTurn;
   class TakenEndings;
   class Withdrawal;
+  struct Entered;
+  // By the numbers of their requests. They go in their order mostly, so that what is looked at for
+  // one is in the processor's caches for the next.
+  using Waiting = std::map<std::uint64_t, std::shared_ptr<Arrival>>;
+
+  /// Asks, and comes back held, refused or as one who waits. All that it takes to ask is gone then:
+  /// many may wait.
+  [[nodiscard]] Task<Entered> enter(Wish wish);
+  /// `Result` is a hold, or one or nothing.
+  template <class Result>
+  [[nodiscard]] static Task<Result> stay(std::shared_ptr<GateRoom> room, Task<Entered> entering);
+  /// The key of a hold of this session, which may be gone by now.
+  [[nodiscard]] std::string own_holder(std::uint64_t request) const;
+  [[nodiscard]] Waiting::iterator find_waiting(std::string_view request_id);
 
   /// With the turn: what `plan` makes of the rows, when the holds were ended that were let go of.
   [[nodiscard]] Task<Changed> change(const Plan& plan);
@@ -96,7 +112,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
                                       record::GateWaiter waiter);
 
   // In the background.
-  [[nodiscard]] Task<void> withdraw(std::string request_id, std::string waiter_key);
+  [[nodiscard]] Task<void> withdraw(std::uint64_t request, std::string waiter_key);
   [[nodiscard]] Task<void> watch_for_grants();
   [[nodiscard]] Task<void> look_for_grants_of_others();
   [[nodiscard]] Task<void> look_for_grants();
@@ -128,13 +144,15 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   Mutex turn_;
   // With the turn.
   GateLedger ledger_;
-  std::map<std::string, std::shared_ptr<Arrival>> waiting_;
+  Waiting waiting_;
   std::optional<StoreTime> next_look_at_;
   std::uint64_t next_request_ = 0;
   // Of the gate's head: all who were let in up to it were told, or are being told by whoever has
   // the turn. Read without it, too.
   std::atomic<Version> told_up_to_ = 0;
+  bool others_came_ = false;  // Since those were looked for who were dropped. With the turn.
 
+  const std::string own_holders_;  // Keys of the holds of this session begin so.
   std::atomic<bool> attended_ = false;
   BackgroundTasks background_;
   Duties duties_;
@@ -150,6 +168,19 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   };
   std::vector<Ended> not_durable_;
   bool watched_over_ = false;
+};
+
+/// Made before the turn is asked for, so that it goes after that was given back, or after it was
+/// not waited for any more: whoever let go of a hold meanwhile has left it to that one.
+class GateRoom::EndingsAfterTurn {
+ public:
+  explicit EndingsAfterTurn(GateRoom& room) noexcept : room_(room) {}
+  EndingsAfterTurn(const EndingsAfterTurn&) = delete;
+  EndingsAfterTurn& operator=(const EndingsAfterTurn&) = delete;
+  ~EndingsAfterTurn() { room_.see_to_endings(); }
+
+ private:
+  GateRoom& room_;
 };
 
 }  // namespace holdfast::detail

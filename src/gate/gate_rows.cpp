@@ -68,6 +68,15 @@ void GateRows::read_next_waiter(const Entry& entry) {
   waiters_known_to_ = entry.key;
 }
 
+std::vector<std::uint64_t> GateRows::slots_of(const std::string& holder_key) const {
+  const auto holder = holders_.find(holder_key);
+  if (holder == holders_.end()) {
+    return {};
+  }
+  const auto& slots = holder->second.record.slots();
+  return {slots.begin(), slots.end()};
+}
+
 record::GateHead& GateRows::change_head() noexcept {
   head_changed_ = true;
   return head_;
@@ -88,6 +97,10 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   if (waiter.has_granted_notice() && !head.unattended()) {
     head.set_unattended(true);
     batch_.put(unattended_key(keys_.name()), "");
+  }
+  if (!more_waiters_ && waiters_.size() >= waiters_max_ && key > waiters_.rbegin()->first) {
+    more_waiters_ = true;
+    waiters_known_to_ = waiters_.rbegin()->first;
   }
   // Behind one that is not here it would seem to be next.
   if (!more_waiters_ || key < waiters_known_to_) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,12 +53,16 @@ class GateRows {
   /// The next ones in their order, which are read with this.
   void read_next_waiter(const Entry& entry);
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
+  /// If so many waiters are here, who comes behind them is not.
+  void keep_at_most(std::size_t waiters) noexcept { waiters_max_ = waiters; }
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
   [[nodiscard]] Version head_version() const noexcept { return head_version_; }
   [[nodiscard]] bool exists() const noexcept { return head_version_ != 0 || head_changed_; }
   [[nodiscard]] const record::GateHead& head() const noexcept { return head_; }
   [[nodiscard]] const std::map<std::string, Holder>& holders() const noexcept { return holders_; }
+  /// None if there is no such holder.
+  [[nodiscard]] std::vector<std::uint64_t> slots_of(const std::string& holder_key) const;
   [[nodiscard]] const std::map<std::string, Waiter>& waiters() const noexcept { return waiters_; }
   [[nodiscard]] bool has_more_waiters() const noexcept { return more_waiters_; }
   /// All there are, those that were not read included.
@@ -100,6 +106,7 @@ class GateRows {
   std::map<std::string, Holder> holders_;
   std::map<std::string, Waiter> waiters_;
   bool more_waiters_ = false;
+  std::size_t waiters_max_ = std::numeric_limits<std::size_t>::max();
   std::string waiters_known_to_;
   // Enqueued by the batch, behind those that are here.
   std::map<std::string, record::GateWaiter> beyond_;

@@ -78,23 +78,15 @@ GateRoom::Wish wish(const GateRoom& room, const AcquireOptions& options, bool sh
   return wish;
 }
 
-Task<DurableHold> wait_for(Task<std::optional<DurableHold>> asking, std::string name) {
-  std::optional<DurableHold> hold = co_await std::move(asking);
-  if (!hold) {
-    throw TimedOut("'" + name + "' is not free, and nothing was to be waited for");
-  }
-  co_return *std::move(hold);
-}
-
 Task<DurableHold> go_in(const std::shared_ptr<GateRoom>& room, const AcquireOptions& options,
                         bool shared) {
-  return wait_for(GateRoom::acquire(room, wish(*room, options, shared)), room->name());
+  return GateRoom::acquire(room, wish(*room, options, shared));
 }
 
 Task<std::optional<DurableHold>> try_to_go_in(const std::shared_ptr<GateRoom>& room,
                                               AcquireOptions options, bool shared) {
   options.timeout = Duration::zero();
-  return GateRoom::acquire(room, wish(*room, options, shared));
+  return GateRoom::try_acquire(room, wish(*room, options, shared));
 }
 
 /// Options with the texts that they point to.
@@ -154,7 +146,7 @@ Task<std::optional<std::vector<DurableHold>>> take_all(std::vector<DurableReques
     GateRoom::Wish one_wish = wish(*request.room(), one, request.shared());
     one_wish.needed_by = options.needed_by;
     std::optional<DurableHold> hold =
-        co_await GateRoom::acquire(request.room(), std::move(one_wish));
+        co_await GateRoom::try_acquire(request.room(), std::move(one_wish));
     if (!hold) {
       for (DurableHold& taken : holds) {
         if (taken) {

@@ -140,6 +140,13 @@ class SessionProcesses : public ::testing::Test {
     explicit Observer(const std::filesystem::path& path) : store(open_sqlite_store(path)) {}
     std::size_t bury() { return sync_wait(pool, bury_expired(*store)); }
     std::vector<SessionInfo> list() { return sync_wait(pool, list_sessions(*store)); }
+    /// Behind whoever writes at present.
+    void have_the_turn() {
+      Batch batch;
+      batch.put("turn", "of the observer");
+      const CommitOutcome outcome = sync_wait(pool, store->commit(std::move(batch)));
+      EXPECT_NE(outcome.committed(), nullptr);
+    }
     std::unique_ptr<Store> store;
     ThreadPool pool{2};
   };
@@ -154,7 +161,7 @@ TEST_F(SessionProcesses, OneThatWasStoppedPastItsTtlIsBuriedAndCanWriteNothing) 
   Observer observer(path_);
   const StoreTime first = observer.list().at(0).expires;
   wait_until([&] { return observer.list().at(0).expires != first; });
-  std::this_thread::sleep_for(20ms);  // Behind it, not in the child's turn to write.
+  observer.have_the_turn();  // So that the child is not stopped in its own.
   child.signal(SIGSTOP);
   child.until_stopped();
   const StoreTime expires = observer.list().at(0).expires;

@@ -8,6 +8,8 @@
 #include <holdfast/detail/task_context.hpp>
 #include <holdfast/task.hpp>
 
+#include "base/fetch_ahead.hpp"
+
 namespace holdfast::detail {
 
 /// Tasks to be woken together: their executor is called once for many, not once for each. Wakes
@@ -50,6 +52,12 @@ class Completion : private Wait {
   virtual void begin() = 0;
   /// The task was asked to stop: complete, or do nothing and let it end by itself.
   virtual void stop() noexcept = 0;
+  /// After it began: it is about to be completed, and its task may have waited for so long that
+  /// nothing of it is in the processor's caches.
+  void fetch_task_ahead() const noexcept {
+    fetch_ahead(context_);
+    fetch_ahead(task_.address());
+  }
   /// Once, from any thread. The object may be gone when it returns.
   void complete() noexcept;
   /// The same, leaving it to `wakeups` to wake the task.

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/fetch_ahead.hpp"
+
 namespace holdfast::detail {
 
 // --- Lists of rows -------------------------------------------------------------------------------
@@ -25,6 +27,11 @@ void RowList::push_front(Row& row) noexcept {
 
 Row& RowList::pop() noexcept {
   Row& row = *first_;
+  // The oldest ones are in no cache of the processor any more, and come one after the other.
+  if (size_ > 2) {
+    fetch_ahead(row.next_->key.data());
+    fetch_ahead(row.next_->next_);
+  }
   first_ = row.next_;
   --size_;
   bytes_ -= bytes_of(row);
