@@ -12,7 +12,7 @@
 #include <holdfast/this_task.hpp>
 
 #include "base/fetch_ahead.hpp"
-#include "coro/frame_allocator.hpp"
+#include <holdfast/detail/frame_allocator.hpp>
 #include "gate_deadlock.hpp"
 
 namespace holdfast::detail {
