@@ -82,6 +82,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] Task<std::optional<std::string>> try_start(
       const std::string& type, const boost::json::value& input, const StartTerms& terms,
       const std::optional<record::RunEvent>& signal, Hold& turn);
+  [[nodiscard]] std::size_t starts_in_a_row() const noexcept;
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
   [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
                                                                  const StartTerms& terms,
@@ -119,7 +120,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const std::shared_ptr<Ownership> ownership_;
   /// Runs that are being written for the first time. More at once fill no commit better, and what
   /// each has in memory is in no cache of the processor any more when its turn comes.
-  Semaphore starts_{256};
+  static constexpr std::int64_t kStartsAtOnceMax = 256;
+  Semaphore starts_{kStartsAtOnceMax};
   BackgroundTasks loops_;
   std::atomic<bool> stopping_ = false;
   std::optional<StoreTime> look_again_;

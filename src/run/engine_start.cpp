@@ -157,7 +157,7 @@ Task<std::optional<std::string>> EngineCore::try_start(
   const bool is_known = world_->code_of(type) != nullptr;
   std::shared_ptr<Tenure> here;
   if (is_known && terms.queue == queue() && !stopping_) {
-    here = ownership_->next_tenure();
+    here = ownership_->next_tenure(starts_in_a_row());
   }
   RunPlace place{terms.queue, 0, world_->next_uid(now)};
   place.partition = here != nullptr ? here->keys().partition() : partition_for(place.uid);
@@ -179,6 +179,14 @@ Task<std::optional<std::string>> EngineCore::try_start(
     id = std::move(id_if_started);
   }
   co_return id;
+}
+
+/// How many runs go into one partition before the next one has its turn. The rows of a partition lie
+/// together on the disk: when many are started at once, a commit has fewer pages to write if they
+/// are of few partitions. When few are, each is in another one, so that processes can share them.
+std::size_t EngineCore::starts_in_a_row() const noexcept {
+  const std::int64_t at_once = kStartsAtOnceMax - starts_.available();
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(at_once / 8, 1, 32));
 }
 
 /// Runs that have the start key or the id already. `batch` is given the conditions under which

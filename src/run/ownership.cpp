@@ -158,13 +158,17 @@ std::vector<std::shared_ptr<Tenure>> Ownership::tenures() const {
   return all;
 }
 
-std::shared_ptr<Tenure> Ownership::next_tenure() {
+std::shared_ptr<Tenure> Ownership::next_tenure(std::size_t in_a_row) {
   const std::lock_guard lock(mutex_);
-  for (std::uint32_t i = 0; i < kPartitionsPerQueue; ++i) {
-    const std::shared_ptr<Tenure>& tenure = tenures_[next_++ % kPartitionsPerQueue];
-    if (tenure != nullptr && !tenure->is_over()) {
+  for (std::uint32_t i = 0; i <= kPartitionsPerQueue; ++i) {
+    const std::shared_ptr<Tenure>& tenure = tenures_[next_ % kPartitionsPerQueue];
+    const bool is_ours = tenure != nullptr && !tenure->is_over();
+    if (is_ours && given_in_a_row_ < in_a_row) {
+      ++given_in_a_row_;
       return tenure;
     }
+    ++next_;
+    given_in_a_row_ = 0;
   }
   return nullptr;
 }

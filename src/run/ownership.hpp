@@ -41,8 +41,8 @@ class Ownership {
     return place.queue == queue_ ? tenure_of(place.partition) : nullptr;
   }
   [[nodiscard]] std::vector<std::shared_ptr<Tenure>> tenures() const;
-  /// One after the other.
-  [[nodiscard]] std::shared_ptr<Tenure> next_tenure();
+  /// One after the other, each so many times.
+  [[nodiscard]] std::shared_ptr<Tenure> next_tenure(std::size_t in_a_row);
 
  private:
   struct Engines {
@@ -60,6 +60,7 @@ class Ownership {
   mutable std::mutex mutex_;
   std::array<std::shared_ptr<Tenure>, kPartitionsPerQueue> tenures_;
   std::uint32_t next_ = 0;
+  std::size_t given_in_a_row_ = 0;
 };
 
 }  // namespace holdfast::detail
