@@ -600,8 +600,11 @@ TEST_F(RunLocksTest, NamesInAScopeAreOthers) {
   start(here, "d", kInScope, true);
   EXPECT_EQ(holders(here, "workflow/in_scope/m"), Strings{"a"});
   EXPECT_EQ(gate(here, "workflow/in_scope/m").waiter_count, 1U);
-  EXPECT_EQ(holders(here, "execution/b/m"), Strings{"b"});
-  EXPECT_EQ(holders(here, "execution/c/m"), Strings{"c"});
+  for (const char* id : {"b", "c"}) {
+    const auto info = run(here, here.engine->describe(id));
+    ASSERT_TRUE(info);
+    EXPECT_EQ(holders(here, "execution/" + info->root_uid + "/m"), Strings{id});
+  }
 }
 
 }  // namespace
