@@ -11,8 +11,8 @@
 #include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
-#include "base/fetch_ahead.hpp"
 #include <holdfast/detail/frame_allocator.hpp>
+#include "base/fetch_ahead.hpp"
 #include "gate_deadlock.hpp"
 
 namespace holdfast::detail {
