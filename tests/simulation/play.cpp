@@ -206,7 +206,7 @@ Task<RunLock> insist_on(Context& ctx, Limit limit) {
     auto wait = ctx.acquire(limit);
     auto lock = co_await ctx.attempt(wait);
     if (!has_failed(lock)) {
-      co_return std::move(lock.value());
+      co_return lock.value();
     }
     ++outside->circles;
     co_await ctx.sleep(milliseconds(100));
