@@ -102,8 +102,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   // Before others know it.
 
-  /// Goes over a row of its journal. Throws `NondeterminismError`.
-  void replay(const record::Activation& row);
+  /// Goes over a row of its journal, which is in its head or has that version. Throws
+  /// `NondeterminismError`.
+  void replay(const record::Activation& row, Version version);
   void recall(std::uint64_t operation, const record::RunAttempts& attempts);
   /// What was under way goes on.
   void resume();
@@ -208,6 +209,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now);
   void write_row(Writing& writing, Activated& activated);
   [[nodiscard]] std::uint64_t full_with(std::size_t signals) const;
+  /// Or there is none yet.
+  [[nodiscard]] bool last_row_is_in_head() const;
+  void require_last_row(Batch& batch) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -235,7 +239,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   bool waits_in_store_;
   bool is_full_in_store_;
   RunMachine machine_;
-  Version last_version_ = 0;  // Of the last row of the journal that was written here.
+  Version last_version_ = 0;  // Of the last row of the journal.
   std::uint64_t next_row_ = 0;
   std::uint64_t next_operation_ = 0;
   std::map<std::uint64_t, StoreTime> timers_;
