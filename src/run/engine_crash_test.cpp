@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <run.pb.h>
 
 #include "engine_world.hpp"
 
@@ -43,6 +46,23 @@ Task<int> goes_on_at_once(Context& ctx, bool is_first) {
   co_return number;
 }
 const auto kGoesOnAtOnce = workflow("goes_on_at_once", goes_on_at_once);
+
+/// Nothing that it does has to be durable before it goes on.
+Task<int> naps_between(Context& ctx) {
+  const int first = co_await ctx.signal<int>("number");
+  co_await ctx.sleep(5s);
+  const int second = co_await ctx.signal<int>("number");
+  co_await ctx.sleep(5s);
+  co_return first + second;
+}
+const auto kNapsBetween = workflow("naps_between", naps_between);
+
+Task<int> naps(Context& ctx) {
+  co_await ctx.sleep(5s);
+  co_await ctx.sleep(5s);
+  co_return 0;
+}
+const auto kNaps = workflow("naps", naps);
 
 int attempts = 0;
 Task<int> tries_for_ever(Context& ctx) {
@@ -99,6 +119,8 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kAddsTwo);
     engine.add(kAddsInTurn);
     engine.add(kGoesOnAtOnce);
+    engine.add(kNapsBetween);
+    engine.add(kNaps);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
     engine.add(kCountsInTurn);
@@ -209,6 +231,106 @@ TEST_F(EngineCrashTest, ARunThatBeginsLaterAnswersNobodyUntilThen) {
   EXPECT_EQ(count_rows(one, "inbox/"), 0U);
   advance(1h);
   EXPECT_EQ(run(one, one.engine->query<int>("late", "sum")), 100);
+}
+
+TEST_F(EngineCrashTest, ARowThatIsThereIsNotWrittenOver) {
+  Process& one = process();
+  Process& far = client();
+  const auto twin = run(one, one.engine->start(kAddsTwo));
+  run(one, one.engine->signal(twin.id(), "number", 5));
+  const auto started = run(one, one.engine->start(kAddsTwo));
+  const std::string uid = run(one, one.engine->describe(started.id())).value().uid;
+  const auto rows = run(far, far.store->scan("journal/")).entries;
+  ASSERT_EQ(rows.size(), 1U) << "its first row is in its head";
+  const std::string value = rows[0].value;
+  one.store->before_commit = [&, value](const Batch& batch) {
+    for (const Batch::Write& write : batch.writes()) {
+      if (write.key.starts_with("journal/") && write.key.find(uid) != std::string::npos) {
+        one.store->before_commit = nullptr;
+        Batch other;
+        other.put(write.key, value);
+        const auto outcome = run_in_between(far, far.store->commit(std::move(other)));
+        EXPECT_NE(outcome.committed(), nullptr);
+      }
+    }
+  };
+  run(one, one.engine->signal(started.id(), "number", 1));
+  advance(1min);
+  EXPECT_EQ(run(one, started.result()), 6) << "the row that was there, then the signal";
+}
+
+/// As a group that is lost to a full disk: rows that were applied are not there, and nobody waits
+/// to hear of it.
+TEST_F(EngineCrashTest, ALostRowLeavesNoHoleInTheJournal) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kNapsBetween));
+  std::vector<Batch::Write> lost;
+  std::vector<Entry> before;
+  one.store->before_commit = [&](const Batch& batch) {
+    const auto is_row = [](const Batch::Write& write) { return write.key.starts_with("journal/"); };
+    if (std::any_of(batch.writes().begin(), batch.writes().end(), is_row)) {
+      one.store->before_commit = nullptr;
+      lost = batch.writes();
+      before = run_in_between(far, far.store->scan("inbox/")).entries;
+    }
+  };
+  run(one, one.engine->signal(started.id(), "number", 1));
+  ASSERT_EQ(before.size(), 1U);
+  Batch loss;
+  for (const Batch::Write& write : lost) {
+    loss.erase(write.key);
+  }
+  static_cast<void>(run(far, far.store->commit(std::move(loss))));
+  advance(5s);  // The process has the timer in its memory.
+  EXPECT_EQ(count_rows(one, "journal/"), 0U);
+  EXPECT_EQ(count_rows(one, "timer/"), 0U);
+
+  // The message is not lost, but here that would be heard by those who watch the inbox.
+  Batch message;
+  message.put(before[0].key, before[0].value);
+  static_cast<void>(run(far, far.store->commit(std::move(message))));
+  advance(5s);
+  run(one, one.engine->signal(started.id(), "number", 2));
+  advance(5s);
+  EXPECT_EQ(run(one, started.result()), 3);
+  const RecordedRun recorded = run(one, one.engine->record(started.id()));
+  const ReplayVerdict verdict = check_replay(kNapsBetween, recorded);
+  EXPECT_TRUE(verdict.fits) << verdict.complaint;
+  EXPECT_TRUE(verdict.ended);
+}
+
+TEST_F(EngineCrashTest, ARunWhoseHeadWasLostWritesNoJournal) {
+  Process& one = process();
+  Process& far = client();
+  run(one, one.engine->start(kNaps));
+  const auto heads = run(far, far.store->scan("run/")).entries;
+  ASSERT_EQ(heads.size(), 1U);
+  Batch loss;
+  loss.erase(heads[0].key);
+  static_cast<void>(run(far, far.store->commit(std::move(loss))));
+  advance(11s);
+  EXPECT_EQ(count_rows(one, "journal/"), 0U);
+  EXPECT_EQ(count_rows(one, "run/"), 0U);
+}
+
+TEST_F(EngineCrashTest, ARunThatIsEndedByForceHasAllRowsThatItSays) {
+  Process& one = process();
+  Process& far = client();
+  run(one, one.engine->start(kNapsBetween, {.id = "run"}));
+  run(one, one.engine->signal("run", "number", 1));
+  const auto rows = run(far, far.store->scan("journal/")).entries;
+  ASSERT_EQ(rows.size(), 1U);
+  Batch loss;
+  loss.erase(rows[0].key);
+  static_cast<void>(run(far, far.store->commit(std::move(loss))));
+  run(far, far.engine->terminate("run", "enough"));
+  advance(1min);
+  EXPECT_EQ(run(one, one.engine->describe("run")).value().state, RunState::kTerminated);
+  const auto heads = run(far, far.store->scan("run/")).entries;
+  record::RunHead head;
+  ASSERT_TRUE(head.ParseFromString(heads.at(0).value));
+  EXPECT_EQ(head.rows(), run(one, one.engine->record("run")).rows.size());
 }
 
 TEST_F(EngineCrashTest, ARunThatEndsBetweenTwoAttemptsLeavesNothing) {

@@ -104,12 +104,25 @@ class EngineWorld : public ::testing::Test {
     }
     return running.get();
   }
+  /// What another process does while a task of one is under way: see `before_commit`.
+  template <typename T>
+  static T run_in_between(Process& in, Task<T> task) {
+    std::optional<T> result;
+    auto running = spawn(in.executor, keep(std::move(task), result));
+    in.executor.drain();
+    return std::move(result).value();
+  }
   /// How it ended is looked at later.
   template <typename T>
   Spawned<T> begin(Process& in, Task<T> task) {
     auto running = spawn(in.executor, std::move(task));
     settle();
     return running;
+  }
+
+  template <typename T>
+  static Task<void> keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await task);
   }
 
   EngineOptions options_;  // Of processes that are made from here on.

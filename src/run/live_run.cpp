@@ -122,8 +122,9 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
 
 // --- From the journal ----------------------------------------------------------------------------
 
-void LiveRun::replay(const record::Activation& row) {
+void LiveRun::replay(const record::Activation& row, Version version) {
   Activated again = machine_.replay(row);
+  last_version_ = version;
   remember(again, row, time_of(row.now_ns()));
 }
 

@@ -105,8 +105,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   // Before others know it.
 
-  /// Goes over a row of its journal. Throws `NondeterminismError`.
-  void replay(const record::Activation& row);
+  /// Goes over a row of its journal, which is in its head or has that version. Throws
+  /// `NondeterminismError`.
+  void replay(const record::Activation& row, Version version);
   void recall(std::uint64_t operation, const record::RunAttempts& attempts);
   /// What has become of its locks while nobody looked; `resume` tells it.
   [[nodiscard]] Task<void> look_for_locks();
@@ -233,6 +234,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                               const LockChanges& locks);
   void write_row(Writing& writing, Activated& activated, bool is_granted);
   [[nodiscard]] std::uint64_t full_with(std::size_t signals) const;
+  /// Or there is none yet.
+  [[nodiscard]] bool last_row_is_in_head() const;
+  void require_last_row(Batch& batch) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -273,7 +277,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   bool is_full_in_store_;
   RunMachine machine_;
   const std::string& uid_;    // That the machine knows.
-  Version last_version_ = 0;  // Of the last row of the journal that was written here.
+  Version last_version_ = 0;  // Of the last row of the journal.
   std::uint64_t next_row_ = 0;
   std::uint64_t next_operation_ = 0;
   std::map<std::uint64_t, StoreTime> timers_;

@@ -214,8 +214,23 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
     }
   }
   if (!is_new) {
+    require_last_row(writing.batch);
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
     writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
+  }
+}
+
+bool LiveRun::last_row_is_in_head() const {
+  return next_row_ == 0 || (next_row_ == 1 && head_.has_first());
+}
+
+/// A row that was applied can be lost still, to a disk that is full: what follows from it must not
+/// be written then, and there need not be anybody who waits until it is durable.
+void LiveRun::require_last_row(Batch& batch) const {
+  if (last_row_is_in_head()) {
+    batch.require_version(tenure_->keys().run(uid_), head_version_);
+  } else {
+    batch.require_version(tenure_->keys().journal_row(uid_, next_row_ - 1), last_version_);
   }
 }
 
@@ -296,6 +311,9 @@ void LiveRun::close(Writing& writing, StoreTime now) {
   std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
     writing.batch.require_version(key, head_version_);
+    if (!last_row_is_in_head()) {
+      require_last_row(writing.batch);
+    }
   }
   writing.batch.put(std::move(key), head_.SerializeAsString());
   writing.has_head = true;

@@ -26,9 +26,9 @@ std::shared_ptr<LiveRun> make_live_run(std::shared_ptr<Tenure> tenure, std::stri
 }
 
 /// Empty: it fits.
-std::string replay_or_say_why(LiveRun& run, const record::Activation& row) {
+std::string replay_or_say_why(LiveRun& run, const record::Activation& row, Version version) {
   try {
-    run.replay(row);
+    run.replay(row, version);
   } catch (const Error& error) {
     return error.what();
   }
@@ -303,7 +303,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
   auto run = make_live_run(shared_from_this(), uid, record::RunHead(head), row->version, *code);
   std::string failure;
   if (head.has_first()) {
-    failure = replay_or_say_why(*run, head.first());
+    failure = replay_or_say_why(*run, head.first(), row->version);
   }
   const std::string prefix = keys_.journal(uid);
   std::string after;
@@ -316,7 +316,8 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
       if (key.is_attempts) {
         run->recall(key.number, read_row<record::RunAttempts>(entry, "the step"));
       } else if (failure.empty()) {
-        failure = replay_or_say_why(*run, read_row<record::Activation>(entry, "the journal row"));
+        failure = replay_or_say_why(*run, read_row<record::Activation>(entry, "the journal row"),
+                                    entry.version);
       }
     }
     more = page.more;
