@@ -430,8 +430,9 @@ bool GateRoom::is_handed_over(const Changed& changed, std::uint64_t weight) cons
 /// Requests of this session have no ids but their numbers.
 GateRoom::Waiting::iterator GateRoom::find_waiting(std::string_view request_id) {
   std::uint64_t request = 0;
-  const char* const end = request_id.data() + request_id.size();
-  const auto [read_to, error] = std::from_chars(request_id.data(), end, request);
+  const char* const begin = request_id.data();
+  const char* const end = begin + request_id.size();
+  const auto [read_to, error] = std::from_chars(begin, end, request);
   return error == std::errc() && read_to == end ? waiting_.find(request) : waiting_.end();
 }
 

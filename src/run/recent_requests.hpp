@@ -18,7 +18,7 @@ inline constexpr std::size_t kRequestsKeptMax = 10'000;
 inline constexpr std::size_t kRequestsPassedOnMax = 1'000;
 
 /// And how many bytes of answers: of older requests it knows that they were dealt with.
-inline constexpr std::size_t kAnswerBytesPassedOnMax = 256 * 1024;
+inline constexpr std::size_t kAnswerBytesPassedOnMax = std::size_t{256} * 1024;
 
 /// What came of the last requests.
 template <typename Answer>

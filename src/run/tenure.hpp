@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,10 +11,8 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
-#include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/store.hpp>
 
@@ -136,9 +133,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   Mutex loading_;  // One at a time, so that none is there twice.
 
   mutable std::mutex mutex_;
-  using Runs = std::unordered_map<
-      std::string_view, std::shared_ptr<LiveRun>, std::hash<std::string_view>, std::equal_to<>,
-      FrameAllocator<std::pair<const std::string_view, std::shared_ptr<LiveRun>>>>;
+  using Runs = std::unordered_map<std::string_view, std::shared_ptr<LiveRun>>;
   Runs runs_;  // By their own uids.
   TimerWindow timers_;
   std::unordered_set<std::string> taken_;  // Messages that are on their way, or were until lately.
