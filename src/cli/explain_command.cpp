@@ -32,6 +32,9 @@ std::string reason_text(const std::string& reason) {
 }
 
 std::string lease_text(const GateHolderInfo& holder, StoreTime now) {
+  if (holder.until_released) {
+    return "it has no lease: it ends when it is released";
+  }
   if (!holder.expires_at || *holder.expires_at <= now) {
     return "its lease is over: it will be passed over";
   }

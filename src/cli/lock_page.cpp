@@ -24,13 +24,19 @@ std::vector<Row> list_rows(const Locks& locks) {
   return rows;
 }
 
+std::string expiry_text(const GateHolderInfo& holder, StoreTime now) {
+  if (holder.until_released) {
+    return "never";
+  }
+  const bool live = holder.expires_at && *holder.expires_at > now;
+  return live ? fmt::format("in {}", duration_text(*holder.expires_at - now)) : "over";
+}
+
 std::vector<Row> holder_rows(const GateInfo& gate, StoreTime now) {
   std::vector<Row> rows{{"HOLDER", "SLOTS", "FENCE", "SINCE", "EXPIRES", "REASON"}};
   for (const GateHolderInfo& holder : gate.holders) {
-    const bool live = holder.expires_at && *holder.expires_at > now;
     rows.push_back({one_line(holder.holder), slots_text(gate, holder), std::to_string(holder.fence),
-                    duration_text(now - holder.granted_at),
-                    live ? fmt::format("in {}", duration_text(*holder.expires_at - now)) : "over",
+                    duration_text(now - holder.granted_at), expiry_text(holder, now),
                     one_line(holder.reason)});
   }
   return rows;

@@ -21,6 +21,15 @@ bool holds_up(const GateWaiterInfo& waiter, const GateHolderInfo& holder) {
          std::ranges::find(waiter.needed_by, holder.actor) != waiter.needed_by.end();
 }
 
+StoreTime end_of(const GateHolderInfo& holder, StoreTime now) {
+  return holder.until_released ? StoreTime::max() : holder.expires_at.value_or(now);
+}
+
+/// Nothing: nobody can tell.
+std::optional<StoreTime> unless_never(StoreTime time) {
+  return time == StoreTime::max() ? std::nullopt : std::optional(time);
+}
+
 /// When so much will be free, if no lease is renewed any more.
 std::optional<StoreTime> free_at(const GateInfo& gate, std::uint64_t wanted, std::uint64_t free,
                                  StoreTime now) {
@@ -29,22 +38,25 @@ std::optional<StoreTime> free_at(const GateInfo& gate, std::uint64_t wanted, std
   for (const GateHolderInfo& holder : gate.holders) {
     holders.push_back(&holder);
   }
-  std::ranges::sort(holders, {}, [&](const auto* one) { return one->expires_at.value_or(now); });
+  std::ranges::sort(holders, {}, [&](const auto* one) { return end_of(*one, now); });
   for (const GateHolderInfo* holder : holders) {
     free += holder->weight;
     if (free >= wanted) {
-      return holder->expires_at.value_or(now);
+      return unless_never(end_of(*holder, now));
     }
   }
   return std::nullopt;
 }
 
 std::optional<StoreTime> all_gone_at(const GateInfo& gate, StoreTime now) {
-  std::optional<StoreTime> last;
-  for (const GateHolderInfo& holder : gate.holders) {
-    last = std::max(last.value_or(now), holder.expires_at.value_or(now));
+  if (gate.holders.empty()) {
+    return std::nullopt;
   }
-  return last;
+  StoreTime last = now;
+  for (const GateHolderInfo& holder : gate.holders) {
+    last = std::max(last, end_of(holder, now));
+  }
+  return unless_never(last);
 }
 
 }  // namespace
