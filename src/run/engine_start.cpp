@@ -198,9 +198,10 @@ Task<std::optional<std::string>> EngineCore::try_start(
   co_return id;
 }
 
-/// How many runs go into one partition before the next one has its turn. The rows of a partition lie
-/// together on the disk: when many are started at once, a commit has fewer pages to write if they
-/// are of few partitions. When few are, each is in another one, so that processes can share them.
+/// How many runs go into one partition before the next one has its turn. The rows of a partition
+/// lie together on the disk: when many are started at once, a commit has fewer pages to write if
+/// they are of few partitions. When few are, each is in another one, so that processes can share
+/// them.
 std::size_t EngineCore::starts_in_a_row() const noexcept {
   const std::int64_t at_once = kStartsAtOnceMax - starts_.available();
   return static_cast<std::size_t>(std::clamp<std::int64_t>(at_once / 8, 1, 32));
