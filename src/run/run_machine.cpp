@@ -360,9 +360,6 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
 // --- Events --------------------------------------------------------------------------------------
 
 void RunMachine::settle(const Event& event) {
-  if (event.kind() == Event::LOCK_SETTLED && !locks_.contains(event.operation())) {
-    return;  // It was let go of meanwhile; another operation is not meant.
-  }
   const Operation operation = pending_.take(event.operation());
   if (operation == nullptr) {
     return;  // It was given up meanwhile, or has ended in another way.
