@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <run.pb.h>
+
 #include <holdfast/gate_control.hpp>
 #include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
@@ -85,6 +87,17 @@ Task<int> goes_on_inside(Context& ctx, int left) {
   co_return left;
 }
 const auto kGoesOnInside = workflow("goes_on_inside", goes_on_inside);
+
+/// Its next one asks for a lock by the operation that was another one in the first.
+Task<std::string> locks_later(Context& ctx, bool is_first) {
+  if (is_first) {
+    co_await ctx.signal<std::string>("go");
+    ctx.continue_as_new(false);
+  }
+  const RunLock lock = co_await ctx.lock("m");
+  co_return "in";
+}
+const auto kLocksLater = workflow("locks_later", locks_later);
 
 Task<std::string> tries(Context& ctx) {
   std::optional<RunLock> lock = co_await ctx.try_lock("m");
@@ -218,6 +231,7 @@ class RunLocksTest : public testing_runs::EngineWorld {
     engine.add(kWaitsAWhile);
     engine.add(kFailsInside);
     engine.add(kGoesOnInside);
+    engine.add(kLocksLater);
     engine.add(kTries);
     engine.add(kTakesTwo);
     engine.add(kChildOfHolder);
@@ -388,6 +402,34 @@ TEST_F(RunLocksTest, OneThatGoesOnAsAnotherLetsGo) {
   }
   EXPECT_EQ(run(here, chain.result()), 0);
   EXPECT_EQ(holders(here), Strings{});
+}
+
+TEST_F(RunLocksTest, NewsOfALockIsNotForTheRunThatGoesOn) {
+  Process& here = process();
+  start(here, "holder", kHolds, "m");
+  auto chain = start(here, "a", kLocksLater, true);
+  go(here, "a");
+  EXPECT_EQ(gate(here).waiter_count, 1U);
+  // As one that came too late for the first run, whose operation 0 it is about.
+  const std::string first = run(here, here.engine->describe("a"))->root_uid;
+  const Page runs = run(here, here.store->scan("run/"));
+  const auto row = std::ranges::find_if(
+      runs.entries, [&](const Entry& entry) { return entry.key.ends_with("/" + first); });
+  ASSERT_NE(row, runs.entries.end());
+  std::string inbox = "inbox/" + row->key.substr(std::string_view("run/").size());
+  for (const auto kind : {record::RunEvent::LOCK_SETTLED, record::RunEvent::LOCK_LOST}) {
+    record::RunMessage message;
+    message.set_format(1);
+    message.set_uid(first);
+    message.mutable_event()->set_kind(kind);
+    Batch batch;
+    batch.put(inbox, message.SerializeAsString());
+    ASSERT_NE(run(here, here.store->commit(std::move(batch))).committed(), nullptr);
+  }
+  EXPECT_EQ(count_rows(here, "inbox/"), 0U);
+  EXPECT_EQ(gate(here).waiter_count, 1U);
+  go(here, "holder");
+  EXPECT_EQ(run(here, chain.result()), "in");
 }
 
 TEST_F(RunLocksTest, CancelledWhileItHoldsOrWaits) {

@@ -44,8 +44,17 @@ Mail mail_of(std::string key, record::RunMessage message) {
 
 /// Not what is about an operation of the run that has ended.
 bool is_for_its_next_one(const record::RunMessage& message) {
-  return message.kind() != record::RunMessage::EVENT ||
-         message.event().kind() != record::RunEvent::CHILD_ENDED;
+  if (message.kind() != record::RunMessage::EVENT) {
+    return true;
+  }
+  switch (message.event().kind()) {
+    case record::RunEvent::CHILD_ENDED:
+    case record::RunEvent::LOCK_SETTLED:
+    case record::RunEvent::LOCK_LOST:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
