@@ -595,6 +595,18 @@ TEST_F(RunLocksTest, ALockThatIsTakenAwayByForceIsNotWrittenUnder) {
   EXPECT_EQ(run(here, winner.result()), "wrote");
 }
 
+TEST_F(RunLocksTest, ARunThatWasResetDoesNotHaveTheLocksOfTheOneBefore) {
+  Process& here = process();
+  auto chain = start(here, "a", kGoesOnAfterLoss);
+  EXPECT_EQ(holders(here), Strings{"a"});
+  const std::uint64_t rows_with_the_lock = 2;
+  run(here, here.engine->reset("a", rows_with_the_lock, "again"));
+  EXPECT_EQ(holders(here), Strings{});
+  go(here, "a");
+  EXPECT_THROW(run(here, chain.result()), RunFailed);
+  EXPECT_EQ(count_rows(here, "cell/"), 0U);
+}
+
 TEST_F(RunLocksTest, ARateLetsInOneAfterTheOther) {
   Process& here = process();
   for (const char* id : {"a", "b", "c"}) {
