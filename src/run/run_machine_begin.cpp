@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations that the code of a run begins.
+#include <utility>
+
+#include "gate/gate_keys.hpp"
+#include "run_machine.hpp"
+#include "run_payload.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+void check_name(std::string_view what, std::string_view name) {
+  if (name.empty() || name.size() > kOperationNameBytesMax) {
+    std::string text("the name of ");
+    text.append(what).append(" has ").append(std::to_string(name.size()));
+    text.append(" bytes; give 1 to ").append(std::to_string(kOperationNameBytesMax));
+    throw InvalidArgument(text);
+  }
+}
+
+}  // namespace
+
+RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_ptr<StepCode> code,
+                                             const StepOptions& options) {
+  check_name("a step", name);
+  check_options(name, options);
+  if (code->transacts()) {
+    check_transaction_options(name, options);
+  }
+  Operation operation = begin(record::RunOperation::STEP, name);
+  operation->set_must_end();
+  pending_.add(operation);
+  BegunStep& step = current_.steps.emplace_back();
+  step.operation = operation->number();
+  step.name = name;
+  step.code = std::move(code);
+  step.terms.options = options;
+  step.terms.options.idempotency_key = {};
+  if (options.idempotency_key.empty()) {
+    const std::string number = std::to_string(operation->number());
+    step.terms.idempotency_key.reserve(facts_.uid.size() + 1 + number.size());
+    step.terms.idempotency_key.append(facts_.uid).append(":").append(number);
+  } else {
+    step.terms.idempotency_key = options.idempotency_key;
+  }
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_timer(StoreTime due) {
+  Operation operation = begin(record::RunOperation::SLEEP, {});
+  if (!is_replaying()) {
+    last_record().set_due_ns(due.time_since_epoch().count());
+  }
+  if (due > now_) {
+    pending_.add(operation);
+    current_.timers.push_back({operation->number(), due});
+  } else if (!strayed_) {
+    operation->settle(false);
+  }
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_signal(std::string_view name) {
+  check_name("a signal", name);
+  Operation operation = begin(record::RunOperation::SIGNAL, name);
+  if (!strayed_) {
+    signals_.await(name, operation);
+  }
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json::value input,
+                                              const ChildOptions& options) {
+  check_name("a child", type);
+  check_options(type, options);
+  static_cast<void>(payload_text(input, "the input of child '" + std::string(type) + "'"));
+  Operation operation = begin(record::RunOperation::CHILD, type);
+  pending_.add(operation);
+  BegunChild& child = current_.children.emplace_back();
+  child.operation = operation->number();
+  child.type = type;
+  child.input = std::move(input);
+  child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
+                 options.timeout};
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_state(std::string_view key,
+                                              std::unique_ptr<StateCode> code) {
+  Operation operation = begin(record::RunOperation::STATE, key);
+  pending_.add(operation);
+  current_.state.push_back({operation->number(), std::string(key), std::move(code)});
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
+  static_cast<void>(GateKeys(terms.gate));
+  if (terms.timeout && *terms.timeout < Duration::zero()) {
+    throw InvalidArgument("the time-out of lock '" + terms.gate + "' is below zero");
+  }
+  Operation operation = begin(record::RunOperation::LOCK, terms.gate);
+  operation->set_is_lock();
+  pending_.add(operation);
+  const std::uint64_t number = operation->number();
+  locks_.emplace(number, Lock{terms.gate});
+  if (terms.timeout && terms.may_wait()) {
+    const StoreTime due = now_ + *terms.timeout;
+    current_.timers.push_back({number, due});
+    if (!is_replaying()) {
+      last_record().set_due_ns(due.time_since_epoch().count());
+    }
+  }
+  current_.locks.push_back({number, std::move(terms)});
+  return operation;
+}
+
+void RunMachine::release_lock(std::uint64_t operation) noexcept {
+  if (locks_.erase(operation) > 0) {
+    current_.let_go.push_back(operation);
+  }
+}
+
+}  // namespace holdfast::detail
