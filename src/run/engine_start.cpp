@@ -568,6 +568,7 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   head.clear_last();
   head.clear_rows();
   head.clear_continued_as();
+  head.clear_holds();  // They ended with the run.
   head.set_started_at_ns(ns_of(now));
   head.set_deadline_ns(deadline_of(head));
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});

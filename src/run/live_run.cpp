@@ -316,7 +316,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       co_await settle_names(activated, state);
     }
     LockChanges locks;
-    if (!activated.locks.empty() || !locks_.empty()) {
+    if (!activated.locks.empty() || holds_or_waits()) {
       locks = co_await settle_locks(activated, now);
     }
     std::vector<record::RunEvent>& held = state.events;
@@ -454,7 +454,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reaso
   nothing.end.emplace();
   for (;;) {
     LockChanges locks;
-    if (!locks_.empty()) {
+    if (holds_or_waits()) {
       locks = co_await settle_locks(nothing, now);
     }
     Writing writing;

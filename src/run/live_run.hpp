@@ -250,6 +250,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool has_work_besides(const record::Activation& record) const;
 
   // live_run_locks.cpp
+  /// At gates.
+  [[nodiscard]] bool holds_or_waits() const noexcept {
+    return !locks_.empty() || head_.holds_size() > 0;
+  }
   [[nodiscard]] GateRequest request_for(const BegunLock& lock, bool is_all_it_waits_for,
                                         StoreTime now);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);

@@ -336,6 +336,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_deadline_ns(deadline_of(next));
   next.set_start_key(head_.start_key());
   *next.mutable_attributes() = head_.attributes();
+  *next.mutable_holds() = head_.holds();
   if (head_.has_parent()) {
     *next.mutable_parent() = head_.parent();
   }

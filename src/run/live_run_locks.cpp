@@ -107,6 +107,12 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
         let_go(operation, record::GateGrant::ABANDONED);
       }
     }
+    if (!activated.end->continue_with) {  // Else they are those of the run that goes on.
+      for (const record::RunHold& hold : head_.holds()) {
+        deeds[hold.gate()].endings.push_back(
+            {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
+      }
+    }
     return deeds;
   }
   const bool is_all = machine_.waits_for_one_alone();
