@@ -103,7 +103,9 @@ class Office {
     }
     let_all_wait();
     for (std::size_t kills = 0; kills < kKills;) {
-      kills += kill_whoever_is_inside() ? 1 : 0;
+      if (kill_whoever_is_inside()) {
+        ++kills;
+      }
     }
     for (const auto& entry : entries_) {
       static_cast<void>(holdfast::sync_wait(pool_, entry.result(), {}, stage_.stop()));
@@ -141,23 +143,25 @@ class Office {
   /// False: it had just come out.
   bool kill_whoever_is_inside() {
     std::optional<Line> victim;
-    until("a run is inside", [&] {
+    until("another run is inside", [&] {
       victim = who_writes();
-      return victim.has_value();
+      return victim && victim->id != last_victim_;
     });
+    last_victim_ = victim->id;
     auto worker =
         std::ranges::find(workers_, victim->process, [](const auto& one) { return one->id(); });
     if (worker == workers_.end()) {
       throw std::runtime_error("the book was written by nobody of ours");
     }
     (*worker)->kill();
+    const std::size_t lines_then = read_book().size();
     const bool was_inside = who_writes() && who_writes()->id == victim->id;
     if (was_inside) {
       tell_of_kill(*victim);
     }
     *worker = start_worker();
     if (was_inside) {
-      until("the run goes on elsewhere", [&] { return has_gone_on(*victim); });
+      until("the run goes on elsewhere", [&] { return has_gone_on(*victim, lines_then); });
     }
     return was_inside;
   }
@@ -179,16 +183,16 @@ class Office {
   }
 
   /// Its step is begun again, by another process, with the fence that it had.
-  bool has_gone_on(const Line& victim) {
+  bool has_gone_on(const Line& victim, std::size_t lines_then) {
     const std::vector<Line> lines = read_book();
-    const auto again = std::ranges::find_if(lines, [&](const Line& line) {
-      return line.id == victim.id && line.process != victim.process && line.fence == victim.fence;
-    });
-    if (again != lines.end()) {
-      tell(fmt::format("{} goes on in process {}, with fence {}", again->id, again->process,
-                       again->fence));
+    if (lines.size() == lines_then) {
+      return false;
     }
-    return again != lines.end();
+    const Line& again = lines[lines_then];
+    tell(fmt::format("{} goes on in process {}, with fence {}", again.id, again.process,
+                     again.fence));
+    kept_ = kept_ && again.id == victim.id && again.fence == victim.fence;
+    return true;
   }
 
   void prove() {
@@ -256,6 +260,7 @@ class Office {
   std::vector<std::unique_ptr<Process>> workers_;
   std::vector<holdfast::RunHandle<std::uint64_t>> entries_;
   std::vector<std::string> queue_;
+  std::string last_victim_;
   bool kept_ = true;
   Steady::time_point began_ = Steady::now();
 };

@@ -74,10 +74,10 @@ void print_holds(const Locks& locks, std::vector<GateHolderInfo> holds) {
 
 /// What becomes of whoever has it.
 std::string_view consequence_for(const Party& party) {
-  return party.is_run()
-             ? "The run is not asked: nothing that it does from now on under the lock is "
-               "committed, and its next operation is a StaleFence. Others get the lock."
-             : "Its holder is not asked, and others get the lock.";
+  return party.is_run() ? "The run is not asked: what it has in hand is not committed, its next "
+                          "operation is a "
+                          "StaleFence, and others get the lock."
+                        : "Its holder is not asked, and others get the lock.";
 }
 
 bool agreed() {

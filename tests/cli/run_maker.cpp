@@ -34,6 +34,7 @@ Task<void> hold(Context& ctx, std::string lock_name) {
   const holdfast::LockOptions options{.priority = 3, .reason = "to be shown"};
   const RunLock lock = co_await ctx.lock(lock_name, options);
   co_await ctx.signal<std::string>("go");
+  co_await ctx.sleep(1ms);  // An operation that has to be refused to one that has lost its lock.
 }
 const auto kHolds = holdfast::workflow("holds", hold);
 

@@ -21,7 +21,8 @@ class WithRuns(InAFolder):
     def worker(self, name: str = "worker") -> subprocess.Popen:
         """A process that drives runs."""
         process = subprocess.Popen([MAKER, "work", self.url, name], text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, process)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
