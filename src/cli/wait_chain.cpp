@@ -43,7 +43,7 @@ Task<void> WaitChain::follow_lock(const GateInfo& gate) {
     }
     path_.push_back(step_of_lock(gate.name));
     if (run && run->run.uid == party.uid) {
-      co_await tell_of_run(std::move(who), *run);
+      co_await tell_of_run(who.append(", which "), *run);
     } else {
       co_await tell_of_process(std::move(who), holder);
     }
@@ -73,7 +73,7 @@ Task<void> WaitChain::tell_of_run(std::string who, const RunInspection& run) {
     if (deed.wait != nullptr && deed.wait->kind == RunWaitInfo::Kind::kLock) {
       circle = circle_text(step_of_lock(deed.wait->name));
     }
-    sentences_.push_back(fmt::format("{}, which {}{}", who, deed.text, circle));
+    sentences_.push_back(who + deed.text + circle);
   }
   if (!is_driven(run)) {
     sentences_.push_back(
@@ -104,7 +104,7 @@ Task<void> WaitChain::follow_child(const RunWaitInfo& child) {
   if (!run || seen_.contains(step) || path_.size() > kDepthMax) {
     co_return;
   }
-  std::string who = margin() + full_name(run->run);
+  std::string who = margin() + full_name(run->run) + " ";
   path_.push_back(step);
   co_await tell_of_run(std::move(who), *run);
   path_.pop_back();
