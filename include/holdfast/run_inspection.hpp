@@ -19,7 +19,7 @@ namespace holdfast {
 /// Something that a run has begun and that has not come, other than a step.
 struct RunWaitInfo {
   enum class Kind : std::uint8_t {
-    kStart,  ///< It is to begin later.
+    kStart,  ///< It has not begun.
     kTime,
     /// Its code has asked for it, and it has not come since. That the code has given up waiting is
     /// not known to the store.
@@ -30,7 +30,7 @@ struct RunWaitInfo {
   Kind kind = Kind::kTime;
   std::string name;        ///< Of the signal or the lock; the id of the child.
   std::string child_type;  ///< Of a child.
-  /// When the start or the time comes; of a lock: when the run gives up. Nothing: never.
+  /// When the time comes; of a start: if it is to begin later; of a lock: when the run gives up.
   std::optional<StoreTime> until{};
 };
 

@@ -77,7 +77,7 @@ std::string text_of(const RunWaitInfo& wait, StoreTime now) {
   const std::string left = wait.until ? left_until(*wait.until, now) : "";
   switch (wait.kind) {
     case RunWaitInfo::Kind::kStart:
-      return fmt::format("begins in {}", left);
+      return wait.until ? fmt::format("begins in {}", left) : "has not begun";
     case RunWaitInfo::Kind::kTime:
       return fmt::format("waits for a time, in {}", left);
     case RunWaitInfo::Kind::kSignal:
@@ -186,7 +186,9 @@ std::vector<RunDeed> deeds_of(const RunInspection& seen, StoreTime now) {
   for (const RunWaitInfo& wait : seen.waits) {
     deeds.push_back({text_of(wait, now), &wait});
   }
-  if (deeds.empty()) {
+  if (deeds.empty() && !is_driven(seen)) {
+    deeds.push_back({"goes on as soon as somebody drives it", nullptr});
+  } else if (deeds.empty()) {
     deeds.push_back(
         {"waits for nothing that the store knows of: its code is at work, or waits for "
          "a condition of its own",

@@ -75,7 +75,7 @@ Task<void> WaitChain::tell_of_run(std::string who, const RunInspection& run) {
     }
     sentences_.push_back(who + deed.text + circle);
   }
-  if (!is_driven(run)) {
+  if (!run.run.ended_at && !is_driven(run)) {
     sentences_.push_back(
         fmt::format("{}of {}: {}", margin(), full_name(run.run), driver_text(run)));
   }

@@ -146,9 +146,11 @@ Task<std::optional<RunWaitInfo>> lock_wait(Store& store, const record::RunOperat
 Task<std::vector<RunWaitInfo>> waits_of(Store& store, const RunRow& run, const Journal& journal) {
   const Begun begun = begun_by(journal);
   std::vector<RunWaitInfo> waits;
-  if (journal.empty() && run.head.starts_at_ns() != 0) {
+  if (journal.empty()) {
     waits.emplace_back().kind = RunWaitInfo::Kind::kStart;
-    waits.back().until = detail::time_of(run.head.starts_at_ns());
+    if (run.head.starts_at_ns() != 0) {
+      waits.back().until = detail::time_of(run.head.starts_at_ns());
+    }
   }
   for (const auto& [number, operation] : begun.operations) {
     std::optional<RunWaitInfo> wait;

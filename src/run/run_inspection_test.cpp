@@ -156,6 +156,9 @@ TEST_F(RunInspectionTest, WhoDrivesItAndWhoCould) {
   seen = look(other, "a");
   EXPECT_FALSE(seen.driver && seen.driver->live);
   EXPECT_EQ(seen.engines, 0U);
+  start(other, "b", kSleeps);
+  EXPECT_EQ(only_wait(other, "b").kind, Kind::kStart) << "nobody has begun it";
+  EXPECT_FALSE(only_wait(other, "b").until);
 }
 
 TEST_F(RunInspectionTest, ARunIsToldFromASessionAndALease) {

@@ -154,7 +154,7 @@ class Explained(WithRuns):
             [re.sub(r"in (59m|1h) \d+[sm]$", "in 1h", line) for line in self.explain("last")[-3:]],
             ["'a' is held by run parent (delegates), which waits for its child parent-child "
              "(holds)",
-             "  run parent-child (holds), which waits for 'b'",
+             "  run parent-child (holds) waits for 'b'",
              "    'b' is held by run sleeper (naps), which waits for a time, in 1h"])
 
     def test_nobody_drives_it(self):
@@ -169,6 +169,13 @@ class Explained(WithRuns):
         self.worker("another")
         self.assertRegex(self.explain_until("order-1", "another")[1], "^another .* drives it$")
         self.assertEqual(self.names_at("a"), ["order-1", "order-2"])
+
+    def test_not_begun(self):
+        self.maker("start", "holds", "order-1", "a", "nightly")
+        self.assertEqual(self.explain("order-1")[1:],
+                         ["nobody drives it; no process drives queue 'nightly': start one whose "
+                          "engine has it and knows 'holds'", "it holds no lock",
+                          "it has not begun"])
 
     def test_parked(self):
         self.worker()
