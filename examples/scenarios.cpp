@@ -4,7 +4,8 @@
 #include <array>
 #include <string_view>
 
-#if HOLDFAST_HAS_ORDERS
+#if HOLDFAST_HAS_RUNS
+#include "kept_lock.hpp"
 #include "orders.hpp"
 #endif
 #if HOLDFAST_HAS_TAKEOVER
@@ -33,10 +34,14 @@ constexpr std::array kScenarios{
              .summary = "the holder of a durable lock is killed: the next in line takes over",
              .play = takeover},
 #endif
-#if HOLDFAST_HAS_ORDERS
+#if HOLDFAST_HAS_RUNS
     Scenario{.name = "orders",
              .summary = "workers are killed while they charge: every order is charged once",
              .play = orders},
+    Scenario{
+        .name = "kept_lock",
+        .summary = "workers are killed while their runs hold a lock: it stays theirs, in order",
+        .play = kept_lock},
 #endif
 };
 
@@ -50,9 +55,12 @@ std::optional<int> play_part([[maybe_unused]] int argc, [[maybe_unused]] const c
     return play_takeover_part(argv[2], argv[3]);
   }
 #endif
-#if HOLDFAST_HAS_ORDERS
+#if HOLDFAST_HAS_RUNS
   if (argc == 4 && argv[1] == kOrdersPart) {
     return play_orders_part(argv[2], argv[3]);
+  }
+  if (argc == 4 && argv[1] == kKeptLockPart) {
+    return play_kept_lock_part(argv[2], argv[3]);
   }
 #endif
   return std::nullopt;

@@ -15,6 +15,14 @@
 
 namespace holdfast {
 
+/// What a hold, or a place in the queue, hangs on: it ends with that, if not before.
+enum class GateTie : std::uint8_t {
+  kUnknown,  ///< Written by another version.
+  kSession,  ///< That of the process that asked.
+  kLease,    ///< A lease of its own: see `LeasedGate`.
+  kNothing,  ///< Only its end ends it, as that of a run: see `RunLock`.
+};
+
 /// Who holds a gate.
 struct GateHolderInfo {
   std::string holder;
@@ -26,9 +34,8 @@ struct GateHolderInfo {
   StoreTime asked_at{};
   StoreTime granted_at{};
   std::string reason;
-  std::optional<StoreTime> expires_at;  ///< Nothing: its session is over, or it has none.
-  /// It hangs on no session and no lease, such as that of a run: only its end ends it.
-  bool until_released = false;
+  GateTie tie = GateTie::kSession;
+  std::optional<StoreTime> expires_at;  ///< Nothing: what it hangs on is over, or is nothing.
   std::string actor;  ///< As of `AcquireOptions`; empty if it is known to its process alone.
 };
 
@@ -42,6 +49,7 @@ struct GateWaiterInfo {
   std::optional<StoreTime> deadline;  ///< Then it gives up.
   std::string reason;
   WhyNot why;
+  GateTie tie = GateTie::kSession;
   std::string actor;                   ///< As of `AcquireOptions`; empty if it is known to its
   std::vector<std::string> needed_by;  ///< process alone.
 };
@@ -86,8 +94,10 @@ struct GateGrantInfo {
   StoreTime granted_at{};
   StoreTime ended_at{};
   End end = End::kUnknown;
+  GateTie tie = GateTie::kUnknown;
   std::string reason;
   std::string ended_by;  ///< If it was by force.
+  std::string actor;     ///< Of one that hung on nothing.
 };
 
 [[nodiscard]] std::string_view to_string(GateGrantInfo::End end) noexcept;

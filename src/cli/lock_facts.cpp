@@ -10,6 +10,7 @@
 
 #include <fmt/core.h>
 #include <holdfast/open_store.hpp>
+#include <holdfast/run_inspection.hpp>
 
 #include "duration.hpp"
 #include "escape.hpp"
@@ -33,9 +34,40 @@ std::uint64_t defined_capacity(const GateInfo& gate) noexcept {
   return capacity - static_cast<std::uint64_t>(off);
 }
 
+/// The ids of runs that hold a lock or wait, by their uids.
+std::map<std::string, std::string> ids_of_runs(const std::vector<GateInfo>& gates) {
+  std::map<std::string, std::string> ids;
+  for (const GateInfo& gate : gates) {
+    for (const GateHolderInfo& holder : gate.holders) {
+      ids.emplace(run_uid_of(holder), holder.holder);
+    }
+    for (const GateWaiterInfo& waiter : gate.waiters) {
+      ids.emplace(run_uid_of(waiter), waiter.holder);
+    }
+  }
+  ids.erase("");  // Who is no run.
+  return ids;
+}
+
+/// One that has ended meanwhile may have lost its id to another.
+Task<Runs> read_runs(Store& store, const std::vector<GateInfo>& gates, Runs known) {
+  Runs runs;
+  for (const auto& [uid, id] : ids_of_runs(gates)) {
+    if (auto found = known.extract(uid)) {
+      runs.insert(std::move(found));
+      continue;
+    }
+    std::optional<RunInfo> run = co_await find_run(store, id);
+    if (run && run->uid == uid) {
+      runs.emplace(uid, *std::move(run));
+    }
+  }
+  co_return runs;
+}
+
 }  // namespace
 
-Task<Locks> read_locks(Store& store) {
+Task<Locks> read_locks(Store& store, Runs known) {
   Locks locks;
   const std::vector<std::string> names = co_await list_gates(store);
   for (const std::string& name : names) {
@@ -44,6 +76,18 @@ Task<Locks> read_locks(Store& store) {
       locks.gates.push_back(*std::move(info));
     }
   }
+  locks.runs = co_await read_runs(store, locks.gates, std::move(known));
+  locks.now = co_await store.time();
+  co_return locks;
+}
+
+Task<Locks> read_lock(Store& store, std::string name) {
+  Locks locks;
+  std::optional<GateInfo> info = co_await inspect_gate(store, name);
+  if (info) {
+    locks.gates.push_back(*std::move(info));
+  }
+  locks.runs = co_await read_runs(store, locks.gates, {});
   locks.now = co_await store.time();
   co_return locks;
 }

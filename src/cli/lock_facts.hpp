@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <holdfast/engine.hpp>
 #include <holdfast/gate_inspection.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -15,13 +17,20 @@
 
 namespace holdfast::cli {
 
+/// By their uids.
+using Runs = std::map<std::string, RunInfo>;
+
 /// Locks as they were at one moment, more or less: each is read by itself.
 struct Locks {
   StoreTime now{};
   std::vector<GateInfo> gates;  ///< By name.
+  Runs runs;                    ///< That hold them or wait.
 };
 
-[[nodiscard]] Task<Locks> read_locks(Store& store);
+/// All locks. Runs that are `known` are not looked for again.
+[[nodiscard]] Task<Locks> read_locks(Store& store, Runs known = {});
+/// One of them, or none if there is no such lock.
+[[nodiscard]] Task<Locks> read_lock(Store& store, std::string name);
 
 /// The store that `url` names, which must exist. Without a URL the user's own, or nothing if there
 /// is none yet.

@@ -8,6 +8,7 @@
 
 #include "escape.hpp"
 #include "lock_facts.hpp"
+#include "party.hpp"
 
 namespace holdfast::cli {
 
@@ -28,6 +29,15 @@ std::string json_rate(const GateDefinition& definition) {
                                                    {"period_ms", json_ms(definition.rate_period)}});
 }
 
+/// Null: it is none.
+std::string json_run(const Party& party) {
+  return !party.is_run()
+             ? "null"
+             : json_object({{"id", json_string(party.name)},
+                            {"uid", json_string(party.uid)},
+                            {"type", party.type.empty() ? "null" : json_string(party.type)}});
+}
+
 }  // namespace
 
 std::string json_ms(Duration duration) {
@@ -36,9 +46,13 @@ std::string json_ms(Duration duration) {
 
 std::string json_bool(bool value) { return value ? "true" : "false"; }
 
-std::string json_holder(const GateHolderInfo& holder, StoreTime now) {
+std::string json_holder(const Locks& locks, const GateHolderInfo& holder) {
+  const StoreTime now = locks.now;
+  const Party party = party_of(locks, holder);
   return json_object(
       {{"holder", json_string(holder.holder)},
+       {"kind", json_string(word_of(party))},
+       {"run", json_run(party)},
        {"fence", std::to_string(holder.fence)},
        {"weight", std::to_string(holder.weight)},
        {"shared", json_bool(holder.shared)},
@@ -49,9 +63,13 @@ std::string json_holder(const GateHolderInfo& holder, StoreTime now) {
        {"reason", json_string(holder.reason)}});
 }
 
-std::string json_waiter(const GateWaiterInfo& waiter, StoreTime now) {
+std::string json_waiter(const Locks& locks, const GateWaiterInfo& waiter) {
+  const StoreTime now = locks.now;
+  const Party party = party_of(locks, waiter);
   return json_object(
       {{"holder", json_string(waiter.holder)},
+       {"kind", json_string(word_of(party))},
+       {"run", json_run(party)},
        {"weight", std::to_string(waiter.weight)},
        {"shared", json_bool(waiter.shared)},
        {"priority", std::to_string(waiter.priority)},
@@ -63,16 +81,16 @@ std::string json_waiter(const GateWaiterInfo& waiter, StoreTime now) {
        {"reason", json_string(waiter.reason)}});
 }
 
-std::string json_lock(const GateInfo& gate, StoreTime now) {
+std::string json_lock(const Locks& locks, const GateInfo& gate) {
   std::vector<std::string> holders;
   holders.reserve(gate.holders.size());
   for (const GateHolderInfo& holder : gate.holders) {
-    holders.push_back(json_holder(holder, now));
+    holders.push_back(json_holder(locks, holder));
   }
   std::vector<std::string> waiters;
   waiters.reserve(gate.waiters.size());
   for (const GateWaiterInfo& waiter : gate.waiters) {
-    waiters.push_back(json_waiter(waiter, now));
+    waiters.push_back(json_waiter(locks, waiter));
   }
   return json_object({{"name", json_string(gate.name)},
                       {"kind", json_string(kind_of(gate))},
@@ -91,10 +109,13 @@ std::string json_lock(const GateInfo& gate, StoreTime now) {
 }
 
 std::string json_grant(const GateGrantInfo& grant, StoreTime now) {
+  const Party party = party_of(grant);
   return json_object({{"what", json_string("hold")},
                       {"number", std::to_string(grant.number)},
                       {"ago_ms", json_ms(now - grant.ended_at)},
                       {"holder", json_string(grant.holder)},
+                      {"kind", json_string(word_of(party))},
+                      {"run", json_run(party)},
                       {"fence", std::to_string(grant.fence)},
                       {"weight", std::to_string(grant.weight)},
                       {"shared", json_bool(grant.shared)},

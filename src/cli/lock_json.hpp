@@ -7,6 +7,7 @@
 #include <holdfast/gate_inspection.hpp>
 
 #include "json.hpp"
+#include "lock_facts.hpp"
 
 namespace holdfast::cli {
 
@@ -14,9 +15,9 @@ namespace holdfast::cli {
 
 [[nodiscard]] std::string json_ms(Duration duration);
 [[nodiscard]] std::string json_bool(bool value);
-[[nodiscard]] std::string json_lock(const GateInfo& gate, StoreTime now);
-[[nodiscard]] std::string json_holder(const GateHolderInfo& holder, StoreTime now);
-[[nodiscard]] std::string json_waiter(const GateWaiterInfo& waiter, StoreTime now);
+[[nodiscard]] std::string json_lock(const Locks& locks, const GateInfo& gate);
+[[nodiscard]] std::string json_holder(const Locks& locks, const GateHolderInfo& holder);
+[[nodiscard]] std::string json_waiter(const Locks& locks, const GateWaiterInfo& waiter);
 [[nodiscard]] std::string json_grant(const GateGrantInfo& grant, StoreTime now);
 [[nodiscard]] std::string json_change(const OperatorChangeInfo& change, StoreTime now);
 

@@ -11,7 +11,7 @@ namespace holdfast::cli {
 // What is told of locks in tables; the first row is the heading.
 
 [[nodiscard]] std::vector<Row> list_rows(const Locks& locks);
-[[nodiscard]] std::vector<Row> holder_rows(const GateInfo& gate, StoreTime now);
-[[nodiscard]] std::vector<Row> waiter_rows(const GateInfo& gate, StoreTime now);
+[[nodiscard]] std::vector<Row> holder_rows(const Locks& locks, const GateInfo& gate);
+[[nodiscard]] std::vector<Row> waiter_rows(const Locks& locks, const GateInfo& gate);
 
 }  // namespace holdfast::cli

@@ -25,6 +25,7 @@
 #include "lock_facts.hpp"
 #include "lock_json.hpp"
 #include "lock_page.hpp"
+#include "party.hpp"
 #include "table.hpp"
 
 namespace holdfast::cli {
@@ -63,24 +64,32 @@ std::string choice_text(const LocksArgs& args) {
 }
 
 /// On standard error, whatever the form of the output is.
-void print_holds(const GateInfo& gate, std::vector<GateHolderInfo> holds, StoreTime now) {
-  GateInfo only = gate;
+void print_holds(const Locks& locks, std::vector<GateHolderInfo> holds) {
+  GateInfo only = locks.gates.front();
   only.holders = std::move(holds);
-  for (const std::string& line : table_lines(holder_rows(only, now), "  ")) {
+  for (const std::string& line : table_lines(holder_rows(locks, only), "  ")) {
     fmt::print(stderr, "{}\n", line);
   }
 }
 
+/// What becomes of whoever has it.
+std::string_view consequence_for(const Party& party) {
+  return party.is_run() ? "The run is not asked: what it has in hand is not committed, its next "
+                          "operation is a "
+                          "StaleFence, and others get the lock."
+                        : "Its holder is not asked, and others get the lock.";
+}
+
 bool agreed() {
-  fmt::print(stderr, "Release it? Its holder is not asked, and others get the lock. [y/N] ");
+  fmt::print(stderr, "Release it? [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 /// Nothing: it may be done.
-std::optional<ExitCode> objection(const LocksArgs& args, const GateInfo& gate,
-                                  const std::vector<GateHolderInfo>& holds, StoreTime now) {
+std::optional<ExitCode> objection(const LocksArgs& args, const Locks& locks,
+                                  const std::vector<GateHolderInfo>& holds) {
   const std::string name = one_line(args.name);
   if (holds.empty()) {
     fmt::print(stderr, "holdfast: '{}' is not held{}\n", name, choice_text(args));
@@ -89,14 +98,15 @@ std::optional<ExitCode> objection(const LocksArgs& args, const GateInfo& gate,
   if (holds.size() > 1) {
     fmt::print(stderr, "holdfast: '{}' is held{} {} times; choose one with '--fence N'\n", name,
                choice_text(args), holds.size());
-    print_holds(gate, holds, now);
+    print_holds(locks, holds);
     return kUsage;
   }
   if (args.yes) {
     return std::nullopt;
   }
   fmt::print(stderr, "'{}' is held by\n", name);
-  print_holds(gate, holds, now);
+  print_holds(locks, holds);
+  fmt::print(stderr, "{}\n", consequence_for(party_of(locks, holds.front())));
   if (isatty(STDIN_FILENO) != 1) {
     fmt::print(stderr, "holdfast: there is no terminal to ask on; write '--yes' to release it\n");
     return kUsage;
@@ -158,14 +168,13 @@ Task<void> change(GateControl& control, const LocksArgs& args, const GateInfo& g
 
 Task<ExitCode> release_lock(Terminal& terminal, const LocksArgs& args, Store& store) {
   GateControl control(store);
-  const std::optional<GateInfo> gate = co_await inspect_gate(store, args.name);
-  if (!gate) {
+  Locks locks = co_await read_lock(store, args.name);
+  if (locks.gates.empty()) {
     const ExitCode code = co_await tell_no_such_lock(&store, args.name);
     co_return code;
   }
-  const StoreTime seen_at = co_await store.time();
-  const std::vector<GateHolderInfo> holds = chosen_holds(args, *gate);
-  const std::optional<ExitCode> no = objection(args, *gate, holds, seen_at);
+  const std::vector<GateHolderInfo> holds = chosen_holds(args, locks.gates.front());
+  const std::optional<ExitCode> no = objection(args, locks, holds);
   if (no) {
     co_return *no;
   }
@@ -178,21 +187,21 @@ Task<ExitCode> release_lock(Terminal& terminal, const LocksArgs& args, Store& st
                holds.front().fence);
     co_return kNoStore;
   }
-  const StoreTime now = co_await store.time();
+  locks.now = co_await store.time();
   if (args.output != Output::kTable) {
     terminal.line(
-        json_object({{"name", json_string(args.name)}, {"released", json_holder(*ended, now)}}));
+        json_object({{"name", json_string(args.name)}, {"released", json_holder(locks, *ended)}}));
     co_return kOk;
   }
   terminal.line(fmt::format("released '{}': {} had it with fence {} for {}", one_line(args.name),
-                            one_line(ended->holder), ended->fence,
-                            duration_text(now - ended->granted_at)));
+                            full_name(party_of(locks, *ended)), ended->fence,
+                            duration_text(locks.now - ended->granted_at)));
   co_return kOk;
 }
 
 Task<ExitCode> change_lock(Terminal& terminal, const LocksArgs& args, Store& store) {
   GateControl control(store);
-  std::optional<GateInfo> gate = co_await inspect_gate(store, args.name);
+  const std::optional<GateInfo> gate = co_await inspect_gate(store, args.name);
   if (!gate) {
     const ExitCode code = co_await tell_no_such_lock(&store, args.name);
     co_return code;
@@ -200,11 +209,11 @@ Task<ExitCode> change_lock(Terminal& terminal, const LocksArgs& args, Store& sto
   const std::string by = args.by.empty() ? this_user() : args.by;
   const OperatorNote note{.by = by, .reason = args.reason};
   co_await change(control, args, *gate, note);
-  gate = co_await inspect_gate(store, args.name);
-  const StoreTime now = co_await store.time();
+  const Locks locks = co_await read_lock(store, args.name);
+  const GateInfo& changed = locks.gates.at(0);
   terminal.line(args.output == Output::kTable
-                    ? fmt::format("{}: {}", one_line(args.name), summary_of(*gate))
-                    : json_lock(*gate, now));
+                    ? fmt::format("{}: {}", one_line(args.name), summary_of(changed))
+                    : json_lock(locks, changed));
   co_return kOk;
 }
 

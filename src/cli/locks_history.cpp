@@ -18,6 +18,7 @@
 #include "escape.hpp"
 #include "lock_facts.hpp"
 #include "lock_json.hpp"
+#include "party.hpp"
 #include "table.hpp"
 
 namespace holdfast::cli {
@@ -38,7 +39,7 @@ std::string end_text(const GateGrantInfo& grant) {
 
 Event event_of(const GateGrantInfo& grant, StoreTime now) {
   return {.at = grant.ended_at,
-          .row = {duration_text(now - grant.ended_at), one_line(grant.holder),
+          .row = {duration_text(now - grant.ended_at), short_name(party_of(grant)),
                   "held, " + end_text(grant), std::to_string(grant.fence),
                   duration_text(grant.granted_at - grant.asked_at),
                   duration_text(grant.ended_at - grant.granted_at), one_line(grant.reason)},

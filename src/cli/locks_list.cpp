@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "locks_list.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,7 @@ void print_list(Terminal& terminal, const LocksArgs& args, const Locks& locks,
   std::vector<std::string> objects;
   objects.reserve(locks.gates.size());
   for (const GateInfo& gate : locks.gates) {
-    objects.push_back(json_lock(gate, locks.now));
+    objects.push_back(json_lock(locks, gate));
   }
   if (args.output == Output::kJson) {
     terminal.line(
@@ -57,23 +56,23 @@ void list_no_locks(Terminal& terminal, const LocksArgs& args) {
 }
 
 Task<ExitCode> show_lock(Terminal& terminal, const LocksArgs& args, Store& store) {
-  const std::optional<GateInfo> gate = co_await inspect_gate(store, args.name);
-  if (!gate) {
+  const Locks locks = co_await read_lock(store, args.name);
+  if (locks.gates.empty()) {
     const ExitCode code = co_await tell_no_such_lock(&store, args.name);
     co_return code;
   }
-  const StoreTime now = co_await store.time();
+  const GateInfo& gate = locks.gates.front();
   if (args.output != Output::kTable) {
-    terminal.line(json_lock(*gate, now));
+    terminal.line(json_lock(locks, gate));
     co_return kOk;
   }
-  terminal.line(fmt::format("{}: {}", terminal.paint(Colour::kBold, one_line(gate->name)),
-                            summary_of(*gate)));
-  if (!gate->holders.empty()) {
-    print_table(terminal, holder_rows(*gate, now), "  ");
+  terminal.line(
+      fmt::format("{}: {}", terminal.paint(Colour::kBold, one_line(gate.name)), summary_of(gate)));
+  if (!gate.holders.empty()) {
+    print_table(terminal, holder_rows(locks, gate), "  ");
   }
-  if (!gate->waiters.empty()) {
-    print_table(terminal, waiter_rows(*gate, now), "  ");
+  if (!gate.waiters.empty()) {
+    print_table(terminal, waiter_rows(locks, gate), "  ");
   }
   co_return kOk;
 }

@@ -82,10 +82,10 @@ Task<void> watch_locks(Store& store, const Wake& changed) {
 }
 
 /// `read_locks`, unless the store is busy: then why.
-Task<std::string> read_into(Store& store, Locks& locks) {
+Task<std::string> read_into(Store& store, Locks& locks, Runs known) {
   std::string complaint;
   try {
-    locks = co_await read_locks(store);
+    locks = co_await read_locks(store, std::move(known));
   } catch (const StoreBusy& error) {
     complaint = error.what();
   }
@@ -152,8 +152,9 @@ class Top {
 
   void read() {
     Locks locks;
-    std::string complaint = sync_wait(pool_, read_into(store_, locks));
+    std::string complaint = sync_wait(pool_, read_into(store_, locks, known_));
     if (complaint.empty()) {
+      known_ = locks.runs;
       view_.show(std::move(locks));
     } else {
       view_.complain(one_line(complaint));
@@ -209,6 +210,7 @@ class Top {
   Store& store_;
   ThreadPool pool_;
   TopView view_;
+  Runs known_;  // Of the last time: what a run is does not change.
   Wake changed_;
   bool quit_ = false;
 };

@@ -10,6 +10,7 @@
 #include "duration.hpp"
 #include "escape.hpp"
 #include "lock_page.hpp"
+#include "party.hpp"
 
 namespace holdfast::cli {
 
@@ -63,16 +64,16 @@ std::string longest_wait(const GateInfo& gate, StoreTime now) {
   return gate.waiters.empty() ? "" : duration_text(longest);
 }
 
-std::string first_holder(const GateInfo& gate) {
+std::string first_holder(const Locks& locks, const GateInfo& gate) {
   if (gate.holders.empty()) {
     return "";
   }
-  const std::string name = one_line(gate.holders.front().holder);
+  const std::string name = short_name(party_of(locks, gate.holders.front()));
   return gate.holders.size() == 1 ? name : fmt::format("{} +{}", name, gate.holders.size() - 1);
 }
 
-std::string first_waiter(const GateInfo& gate) {
-  return gate.waiters.empty() ? "" : one_line(gate.waiters.front().holder);
+std::string first_waiter(const Locks& locks, const GateInfo& gate) {
+  return gate.waiters.empty() ? "" : short_name(party_of(locks, gate.waiters.front()));
 }
 
 struct KeyBytes {
@@ -123,8 +124,8 @@ std::vector<Row> top_rows(const Locks& locks) {
       {"NAME", "STATE", "HELD", "WAITING", "HOLDER", "FOR", "FIRST WAITER", "FOR"}};
   for (const GateInfo& gate : locks.gates) {
     rows.push_back({one_line(gate.name), std::string(state_of(gate)), held_text(gate),
-                    std::to_string(gate.waiter_count), first_holder(gate),
-                    oldest_hold(gate, locks.now), first_waiter(gate),
+                    std::to_string(gate.waiter_count), first_holder(locks, gate),
+                    oldest_hold(gate, locks.now), first_waiter(locks, gate),
                     longest_wait(gate, locks.now)});
   }
   return rows;
@@ -202,8 +203,7 @@ std::vector<std::string> TopView::list_lines() const {
 
 std::vector<std::string> TopView::page_lines(const GateInfo& gate) const {
   std::vector<std::string> lines{fmt::format("{}: {}", one_line(gate.name), summary_of(gate))};
-  for (const std::vector<Row>& rows :
-       {holder_rows(gate, locks_.now), waiter_rows(gate, locks_.now)}) {
+  for (const std::vector<Row>& rows : {holder_rows(locks_, gate), waiter_rows(locks_, gate)}) {
     if (rows.size() > 1) {
       lines.emplace_back();
       const std::vector<std::string> table = table_lines(rows);

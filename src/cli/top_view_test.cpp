@@ -121,7 +121,7 @@ TEST(TopView, OpensALockAndGoesBack) {
   EXPECT_TRUE(view.press(Key::kEnter, kUsual));
   const auto page = view.lines(kUsual);
   EXPECT_EQ(page[2], "a: mutex, open, capacity 1, 1 held, 0 waiting");
-  EXPECT_TRUE(page[5].starts_with("x\\x1b[2J  all    0      3m 0s")) << page[5];
+  EXPECT_TRUE(page[5].starts_with("x\\x1b[2J  session  all    0      3m 0s")) << page[5];
   EXPECT_TRUE(view.press(Key::kBack, kUsual));
   EXPECT_EQ(selected(view.lines(kUsual)), "a");
   EXPECT_FALSE(view.press(Key::kQuit, kUsual));

@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "duration.hpp"
-#include "escape.hpp"
+#include "party.hpp"
 
 namespace holdfast::cli {
 
@@ -22,7 +22,7 @@ bool holds_up(const GateWaiterInfo& waiter, const GateHolderInfo& holder) {
 }
 
 StoreTime end_of(const GateHolderInfo& holder, StoreTime now) {
-  return holder.until_released ? StoreTime::max() : holder.expires_at.value_or(now);
+  return holder.tie == GateTie::kNothing ? StoreTime::max() : holder.expires_at.value_or(now);
 }
 
 /// Nothing: nobody can tell.
@@ -77,20 +77,21 @@ std::vector<Wait> waits_of(const Locks& locks, const GateHolderInfo& holder) {
   return waits;
 }
 
-Outlook outlook_of(const Wait& wait, StoreTime now) {
+Outlook outlook_of(const Locks& locks, const Wait& wait) {
+  const StoreTime now = locks.now;
   const GateInfo& gate = *wait.gate;
   const WhyNot& why = wait.waiter->why;
   switch (why.kind) {
     case WhyNot::Kind::kFull:
       if (gate.holders.size() == 1) {
-        return {fmt::format("when {} lets go of it", holders_text(gate)),
+        return {fmt::format("when {} lets go of it", holders_text(locks, gate)),
                 free_at(gate, why.wanted, why.free, now)};
       }
       return {fmt::format("when {} more of it is free; it is held by {}", why.wanted - why.free,
-                          holders_text(gate)),
+                          holders_text(locks, gate)),
               free_at(gate, why.wanted, why.free, now)};
     case WhyNot::Kind::kHeld:
-      return {fmt::format("when {} {} let go of it", holders_text(gate),
+      return {fmt::format("when {} {} let go of it", holders_text(locks, gate),
                           gate.holders.size() == 1 ? "has" : "have"),
               all_gone_at(gate, now)};
     case WhyNot::Kind::kBehind:
@@ -118,7 +119,7 @@ std::vector<std::string> names_of_holders(const GateInfo& gate) {
   return names;
 }
 
-std::string holders_text(const GateInfo& gate) {
+std::string holders_text(const Locks& locks, const GateInfo& gate) {
   constexpr std::size_t kNamedMax = 3;
   const std::size_t count = gate.holders.size();
   if (count == 0) {
@@ -131,7 +132,7 @@ std::string holders_text(const GateInfo& gate) {
                         i == 0 ? ""
                         : last ? " and "
                                : ", ",
-                        one_line(gate.holders[i].holder));
+                        full_name(party_of(locks, gate.holders[i])));
   }
   return count > kNamedMax ? fmt::format("{} and {} more", text, count - kNamedMax) : text;
 }

@@ -28,10 +28,10 @@ struct Outlook {
   /// When that is so at the latest, if nobody does anything: leases are not renewed any more.
   std::optional<StoreTime> at_latest;
 };
-[[nodiscard]] Outlook outlook_of(const Wait& wait, StoreTime now);
+[[nodiscard]] Outlook outlook_of(const Locks& locks, const Wait& wait);
 
 [[nodiscard]] std::vector<std::string> names_of_holders(const GateInfo& gate);
-/// "nobody", "a", "a and b", "a, b and 3 more".
-[[nodiscard]] std::string holders_text(const GateInfo& gate);
+/// "nobody", "a", "run a (pay) and b", "a, b, c and 3 more".
+[[nodiscard]] std::string holders_text(const Locks& locks, const GateInfo& gate);
 
 }  // namespace holdfast::cli

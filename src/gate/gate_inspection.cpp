@@ -26,6 +26,10 @@ std::string known_everywhere(std::string_view actor) {
   return actor.starts_with('@') ? std::string(actor.substr(1)) : std::string{};
 }
 
+GateTie shown_tie(record::GateGrant::Tie tie) {
+  return record::GateGrant::Tie_IsValid(tie) ? static_cast<GateTie>(tie) : GateTie::kUnknown;
+}
+
 GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
   GateWaiterInfo info;
   info.holder = waiter.record.holder();
@@ -37,6 +41,7 @@ GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
     info.deadline = store_time(waiter.record.deadline_ns());
   }
   info.reason = waiter.record.reason();
+  info.tie = shown_tie(detail::tie_of(waiter.record.lease_key()));
   for (const std::string& one : waiter.record.actors()) {
     std::string actor = known_everywhere(one);
     if (!actor.empty() && info.actor.empty()) {
@@ -62,6 +67,8 @@ GateGrantInfo info_of(const record::GateGrant& grant) {
   if (record::GateGrant::End_IsValid(grant.end())) {
     info.end = static_cast<GateGrantInfo::End>(grant.end());
   }
+  info.tie = shown_tie(grant.tie());
+  info.actor = known_everywhere(grant.actor());
   info.reason = grant.reason();
   info.ended_by = grant.ended_by();
   return info;
@@ -88,11 +95,10 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   for (const auto& [key, holder] : rows.holders()) {
     GateHolderInfo& one = info.holders.emplace_back(detail::info_of(holder));
     const std::string& lease_key = holder.record.lease_key();
-    if (lease_key.empty()) {
-      one.until_released = true;
-      continue;
+    std::optional<Entry> lease;
+    if (!lease_key.empty()) {
+      lease = co_await store.get(lease_key);
     }
-    const std::optional<Entry> lease = co_await store.get(lease_key);
     if (lease) {
       one.expires_at = detail::read_lease(lease_key, lease, now, now).expires_at;
     }
@@ -134,6 +140,7 @@ GateHolderInfo info_of(const GateRows::Holder& holder) {
   info.asked_at = store_time(holder.record.asked_at_ns());
   info.granted_at = store_time(holder.record.granted_at_ns());
   info.reason = holder.record.reason();
+  info.tie = shown_tie(tie_of(holder.record.lease_key()));
   info.actor = known_everywhere(holder.record.actor());
   return info;
 }

@@ -7,6 +7,7 @@
 #include <holdfast/detail/check.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "session_rules.hpp"
 #include "store/printable.hpp"
 
 namespace holdfast::detail {
@@ -146,6 +147,12 @@ void GateRows::write_waits(const std::string& waiter_key, const record::GateWait
   }
 }
 
+record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept {
+  return lease_key.empty()                       ? record::GateGrant::NOTHING
+         : lease_key.starts_with(kSessionPrefix) ? record::GateGrant::SESSION
+                                                 : record::GateGrant::LEASE;
+}
+
 void GateRows::grant(std::string holder_key, record::GateHolder holder) {
   const record::GateHead& head = change_head();
   if (head.unattended() && !holder.lease_key().empty()) {
@@ -193,6 +200,10 @@ void GateRows::end(const std::string& holder_key, record::GateGrant grant, Store
   grant.set_asked_at_ns(held.asked_at_ns());
   grant.set_granted_at_ns(held.granted_at_ns());
   grant.set_ended_at_ns(now.time_since_epoch().count());
+  grant.set_tie(tie_of(held.lease_key()));
+  if (grant.tie() == record::GateGrant::NOTHING) {
+    grant.set_actor(held.actor());
+  }
   if (grant.reason().empty()) {
     grant.set_reason(held.reason());
   }

@@ -27,6 +27,9 @@ template <class Record>
 
 inline constexpr std::uint32_t kGateFormat = 1;
 
+/// What one hangs on whose row has this `lease_key`.
+[[nodiscard]] record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept;
+
 /// The rows of a gate as they were read, and what is made of them: each change is done here and
 /// written down in a batch, which is on condition that nobody else has changed the gate meanwhile.
 ///

@@ -135,6 +135,16 @@ Task<RecordedRun> record_run(Store& store, std::string id) {
 }
 
 Task<RunInfo> describe_run(Store& store, RunRow run) {
+  std::vector<record::Activation> journal;
+  if (!has_ended(run.head)) {
+    journal = co_await read_journal(store, run);
+  }
+  RunInfo info = co_await describe_run(store, run, journal);
+  co_return info;
+}
+
+Task<RunInfo> describe_run(Store& store, const RunRow& run,
+                           const std::vector<record::Activation>& journal) {
   RunInfo info = info_of(run.head, run.place);
   const PartitionKeys keys(run.place.queue, run.place.partition);
   const std::optional<Entry> parked = co_await store.get(keys.parked(run.place.uid));
@@ -144,7 +154,6 @@ Task<RunInfo> describe_run(Store& store, RunRow run) {
   if (has_ended(run.head)) {
     co_return info;
   }
-  const std::vector<record::Activation> journal = co_await read_journal(store, run);
   for (auto& [number, step] : open_steps_of(journal)) {
     const std::optional<Entry> row = co_await store.get(keys.attempts(run.place.uid, number));
     if (row) {

@@ -34,6 +34,9 @@ struct RunRow {
 [[nodiscard]] Task<RecordedRun> record_run(Store& store, std::string id);
 
 [[nodiscard]] Task<RunInfo> describe_run(Store& store, RunRow run);
+/// With its journal, if that has been read.
+[[nodiscard]] Task<RunInfo> describe_run(Store& store, const RunRow& run,
+                                         const std::vector<record::Activation>& journal);
 
 /// `RunFilter`, kept.
 struct RunSearch {

@@ -286,7 +286,7 @@ TEST_F(RunLocksTest, OneAtATimeInTheOrderInWhichTheyAsked) {
   }
   EXPECT_EQ(holders(here), Strings{"a"});
   EXPECT_EQ(gate(here).waiter_count, 2U);
-  EXPECT_TRUE(gate(here).holders.front().until_released);
+  EXPECT_EQ(gate(here).holders.front().tie, GateTie::kNothing);
   go(here, "a");
   EXPECT_EQ(holders(here), Strings{"b"});
   go(here, "b");

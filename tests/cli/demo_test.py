@@ -78,7 +78,8 @@ class Plain(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         self.assertNotIn(ESC, done.stdout)
         self.assertNotIn("\r", done.stdout)
-        for name in ("checkout", "api_client", "log_lines", "transfer", "takeover", "orders"):
+        for name in ("checkout", "api_client", "log_lines", "transfer", "takeover", "orders",
+                     "kept_lock"):
             self.assertRegex(done.stdout, rf"(?m)^{name}: ")
         count = int(COUNT.search(done.stdout)[1])
         self.assertGreaterEqual(count, 19)

@@ -158,8 +158,8 @@ class Holders(WithWaits):
     def test_nobody_of_that_name(self):
         self.expect(0, "lock", "nightly", "--", "true")
         done = self.expect(66, "explain", "nigthly")
-        self.assertEqual(done.stderr, "holdfast: there is no lock 'nigthly', and nobody of that "
-                                      "name holds one or waits; did you mean 'nightly'?\n")
+        self.assertEqual(done.stderr, "holdfast: there is no lock 'nigthly', no run, and nobody of "
+                                      "that name holds a lock or waits; did you mean 'nightly'?\n")
         self.assertIn("what is to be explained?", self.expect(64, "explain").stderr)
         self.expect(64, "explain", "nightly", "-o", "table")
 
@@ -168,7 +168,8 @@ class Graph(WithWaits):
     def test_nobody_waits(self):
         self.expect(0, "lock", "a", "--", "true")
         self.assertEqual(self.expect(0, "graph").stdout, "nobody waits\n")
-        self.assertEqual(self.as_json("graph"), {"store": self.url, "waits": [], "commands": []})
+        self.assertEqual(self.as_json("graph"), {"store": self.url, "waits": [], "commands": [],
+                                                 "children": [], "runs": []})
 
     def test_who_waits_for_whom(self):
         last = self.hold("b")
