@@ -294,8 +294,9 @@ date::sys_seconds moment_of(const date::time_zone& zone, date::local_seconds sho
 CronTimes::CronTimes(std::string_view expression, std::string_view zone)
     : fields_(expression), zone_(find_zone(zone)) {}
 
-/// What is shown later comes later or at the same moment, so it is enough to go on from what is shown
-/// now. In the second of two equal hours that is what has been there already, until the end of it.
+/// What is shown later comes later or at the same moment, so it is enough to go on from what is
+/// shown now. In the second of two equal hours that is what has been there already, until the end
+/// of it.
 std::chrono::sys_seconds CronTimes::next_after(std::chrono::sys_seconds moment) const {
   const date::local_seconds shown = zone_->to_local(moment);
   auto minute = date::floor<CronFields::LocalMinute>(shown.time_since_epoch());

@@ -15,10 +15,12 @@ namespace holdfast::detail {
 
 /// Which minutes of the calendar a cron expression names, in whatever zone.
 ///
-/// Five fields: minute (0-59), hour (0-23), day of month (1-31), month (1-12 or jan-dec), day of week
-/// (0-7 or sun-sat; 0 and 7 are Sunday). Each is `*`, or a list of numbers and ranges `a-b`, with steps:
-/// `*/n`, `a-b/n`, `a/n` from `a` on. If both days are restricted, that is, do not begin with `*`, one of them is
-/// enough. Also `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
+/// Five fields: minute (0-59), hour (0-23), day of month (1-31), month (1-12 or jan-dec), day of
+/// week (0-7 or sun-sat; 0 and 7 are Sunday). Each is `*`, or a list of numbers and ranges `a-b`,
+/// with steps:
+/// `*/n`, `a-b/n`, `a/n` from `a` on. If both days are restricted, that is, do not begin with `*`,
+/// one of them is enough. Also `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
+/// `@annually`.
 class CronFields {
  public:
   /// Throws `InvalidArgument`, which names the field and what is wrong with it; also if no day ever
@@ -43,9 +45,9 @@ class CronFields {
 
 /// The times of a cron expression in a time zone of the system's tables.
 ///
-/// A time that does not exist, because clocks are put forward, is the end of the gap; one that exists
-/// twice, because they are put back, is the first of the two. So each time of the calendar is one moment,
-/// and several that fall together are one.
+/// A time that does not exist, because clocks are put forward, is the end of the gap; one that
+/// exists twice, because they are put back, is the first of the two. So each time of the calendar
+/// is one moment, and several that fall together are one.
 class CronTimes {
  public:
   /// Throws `InvalidArgument`, also for a zone that this machine does not know.

@@ -85,9 +85,9 @@ TEST(Cron, ListsRangesAndStepsCanBeMixed) {
                           "2026-11-17 10:30", "2026-11-18 09:00"));
   EXPECT_THAT(times("*/20 0 * * *", "2026-11-17 00:00", 3),
               ElementsAre("2026-11-17 00:20", "2026-11-17 00:40", "2026-11-18 00:00"));
-  EXPECT_THAT(times("10-40/15,59 5 * * *", "2026-11-17 00:00", 4),
-              ElementsAre("2026-11-17 05:10", "2026-11-17 05:25", "2026-11-17 05:40",
-                          "2026-11-17 05:59"));
+  EXPECT_THAT(
+      times("10-40/15,59 5 * * *", "2026-11-17 00:00", 4),
+      ElementsAre("2026-11-17 05:10", "2026-11-17 05:25", "2026-11-17 05:40", "2026-11-17 05:59"));
   EXPECT_THAT(times("50/5 5 * * *", "2026-11-17 00:00", 3),
               ElementsAre("2026-11-17 05:50", "2026-11-17 05:55", "2026-11-18 05:50"));
 }
@@ -125,9 +125,9 @@ TEST(Cron, IfBothDaysAreRestrictedOneIsEnough) {
 }
 
 TEST(Cron, ADayThatAMonthDoesNotHaveIsPassedOver) {
-  EXPECT_THAT(times("0 0 31 * *", "2026-01-31 00:00", 4),
-              ElementsAre("2026-03-31 00:00", "2026-05-31 00:00", "2026-07-31 00:00",
-                          "2026-08-31 00:00"));
+  EXPECT_THAT(
+      times("0 0 31 * *", "2026-01-31 00:00", 4),
+      ElementsAre("2026-03-31 00:00", "2026-05-31 00:00", "2026-07-31 00:00", "2026-08-31 00:00"));
 }
 
 TEST(Cron, LeapDaysAreWaitedForPastACentury) {
@@ -167,9 +167,9 @@ TEST(Cron, InBerlinATimeInTheGapComesOnceAtItsEnd) {
               ElementsAre("2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"));
   EXPECT_THAT(times("*/15 2 * * *", "2026-03-28 12:00", 2, "Europe/Berlin"),
               ElementsAre("2026-03-29 01:00", "2026-03-30 00:00"));
-  EXPECT_THAT(times("0 * * * *", "2026-03-28 23:30", 4, "Europe/Berlin"),
-              ElementsAre("2026-03-29 00:00", "2026-03-29 01:00", "2026-03-29 02:00",
-                          "2026-03-29 03:00"));
+  EXPECT_THAT(
+      times("0 * * * *", "2026-03-28 23:30", 4, "Europe/Berlin"),
+      ElementsAre("2026-03-29 00:00", "2026-03-29 01:00", "2026-03-29 02:00", "2026-03-29 03:00"));
 }
 
 TEST(Cron, InBerlinATimeThatExistsTwiceComesOnce) {
@@ -241,7 +241,8 @@ TEST(Cron, NumbersOutOfRangeAreNamedWithTheirField) {
   EXPECT_EQ(complaint("60 * * * *"),
             "cron '60 * * * *': the minute '60' has 60, which is out of range: give 0 to 59");
   EXPECT_THAT(complaint("0 24 * * *"), HasSubstr("the hour '24' has 24"));
-  EXPECT_THAT(complaint("0 0 0 * *"), AllOf(HasSubstr("the day of month '0'"), HasSubstr("1 to 31")));
+  EXPECT_THAT(complaint("0 0 0 * *"),
+              AllOf(HasSubstr("the day of month '0'"), HasSubstr("1 to 31")));
   EXPECT_THAT(complaint("0 0 32 * *"), HasSubstr("the day of month '32'"));
   EXPECT_THAT(complaint("0 0 * 0 *"), AllOf(HasSubstr("the month '0'"), HasSubstr("1 to 12")));
   EXPECT_THAT(complaint("0 0 * 13 *"), HasSubstr("the month '13'"));
