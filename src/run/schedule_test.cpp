@@ -709,21 +709,21 @@ void fire_through_crashes(testing::TestEngine& world, Overlap overlap,
   EXPECT_EQ(info.skipped + info.missed, overlap == Overlap::kSkip ? 1U : 0U);
 }
 
-class ScheduleCrashTest : public ::testing::TestWithParam<Overlap> {};
-
-TEST_P(ScheduleCrashTest, EachTimeHasOneRunWhateverDiesWhen) {
+TEST(ScheduleCrashes, EachTimeHasOneRunWhateverDiesWhen) {
   const std::vector<std::string> all{"T01:00:00Z", "T02:00:00Z", "T03:00:00Z", "T05:00:00Z"};
   const std::vector<std::string> every_other{"T01:00:00Z", "T03:00:00Z", "T05:00:00Z"};
-  const std::vector<std::string>& expected = GetParam() == Overlap::kSkip ? every_other : all;
-  const auto report = testing::crash_everywhere(
-      {kWorks},
-      [&](testing::TestEngine& world) { fire_through_crashes(world, GetParam(), expected); },
-      {.has_failed = ::testing::Test::HasFailure});
-  EXPECT_GT(report.commits, 20U);
+  for (const Overlap overlap :
+       {Overlap::kSkip, Overlap::kQueue, Overlap::kCancelRunning, Overlap::kAllow}) {
+    SCOPED_TRACE(static_cast<int>(overlap));
+    const auto report = testing::crash_everywhere(
+        {kWorks},
+        [&](testing::TestEngine& world) {
+          fire_through_crashes(world, overlap, overlap == Overlap::kSkip ? every_other : all);
+        },
+        {.has_failed = ::testing::Test::HasFailure});
+    EXPECT_GT(report.commits, 20U);
+  }
 }
-INSTANTIATE_TEST_SUITE_P(Overlaps, ScheduleCrashTest,
-                         ::testing::Values(Overlap::kSkip, Overlap::kQueue, Overlap::kCancelRunning,
-                                           Overlap::kAllow));
 
 TEST(ScheduleReplay, ItsJournalFitsItsCode) {
   testing::TestEngine world({kWorks});
