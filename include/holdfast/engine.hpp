@@ -21,10 +21,13 @@
 #include <holdfast/session.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
+#include <holdfast/wall_clock.hpp>
 #include <holdfast/workflow.hpp>
 #include <holdfast/workflow_definition.hpp>
 
 namespace holdfast {
+
+class Schedules;
 
 namespace detail {
 
@@ -144,6 +147,8 @@ struct EngineOptions {
   void (*warn)(const std::string& text) = nullptr;
   /// For a simulation: the same seed makes the same ids. Zero: random.
   std::uint64_t seed = 0;
+  /// What `Schedules` go by; it outlives the engine. Null: the clock of the machine.
+  const WallClock* wall_clock = nullptr;
 };
 
 class Engine;
@@ -295,6 +300,7 @@ class Engine {
  private:
   template <Payload Out>
   friend class RunHandle;
+  friend class Schedules;
   friend class detail::EngineProbe;
 
   template <typename Out>

@@ -68,6 +68,11 @@ struct ChildOptions {
   std::string_view queue{};
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};  ///< Of the child, from its start on.
+  /// A child that nobody waits for any more is asked to stop. True: and its end is waited for, as
+  /// that of a step is.
+  bool must_end = false;
+  /// It is at the top of a tree of its own, whose cells it does not share with its parent.
+  bool is_root = false;
 };
 
 /// How many of many are under way at once. As `StepOptions`.
@@ -93,6 +98,7 @@ struct ChildTerms {
   std::string queue;
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};
+  bool is_root = false;
 };
 
 }  // namespace detail

@@ -22,6 +22,7 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/step_fake.hpp>
 #include <holdfast/store.hpp>
+#include <holdfast/wall_clock.hpp>
 #include <holdfast/workflow_definition.hpp>
 
 namespace holdfast::detail {
@@ -216,6 +217,8 @@ class TestEngine {
   /// Lets time pass. What falls due on the way happens at its own moment, in the order of these.
   void skip(Duration time);
   [[nodiscard]] StoreTime now() const;
+  /// What `Schedules` go by: 1970 began with the world, until the test sets it.
+  [[nodiscard]] VirtualWallClock& calendar();
 
   // --- Crashes -----------------------------------------------------------------------------------
 

@@ -70,6 +70,46 @@ Task<std::string> watches_a_hope(Context& ctx, std::string id) {
 }
 const auto kWatchesAHope = workflow("watches_a_hope", watches_a_hope);
 
+/// Takes its time to stop.
+Task<void> tidies_up(Context& ctx) { co_await ctx.sleep(10min); }
+Task<std::string> stops_slowly(Context& ctx) {
+  auto word = ctx.signal<std::string>("word");
+  const auto heard = co_await ctx.attempt(word);
+  co_await ctx.shielded(tidies_up(ctx));
+  co_return heard ? "heard" : "tidied up";
+}
+const auto kStopsSlowly = workflow("stops_slowly", stops_slowly);
+
+Task<void> keep_ending(Context& ctx, Durable<std::string>& child, std::string& ending) {
+  auto ended = co_await ctx.attempt(child);
+  ending = ended ? ended.value() : ended.message();
+}
+/// Gives its child a minute, and says how it ended.
+Task<std::string> gives_a_minute(Context& ctx, bool must_end) {
+  auto child = ctx.child(kStopsSlowly, {.id = "slow", .must_end = must_end});
+  std::string ending;
+  static_cast<void>(co_await ctx.any(keep_ending(ctx, child, ending), ctx.sleep(1min)));
+  co_return ending;
+}
+const auto kGivesAMinute = workflow("gives_a_minute", gives_a_minute);
+
+Task<std::string> names_its_cell(Context& ctx) {
+  std::string key = ctx.state<int>("count").key();
+  co_await ctx.sleep(1s);
+  co_return key + " of " + ctx.root_id();
+}
+const auto kNamesItsCell = workflow("names_its_cell", names_its_cell);
+Task<std::vector<std::string>> compares_cells(Context& ctx) {
+  std::vector<std::string> keys{ctx.state<int>("count").key() + " of " + ctx.root_id()};
+  for (const bool is_root : {false, true}) {
+    auto child = ctx.child(kNamesItsCell, {.id = "child", .is_root = is_root});
+    std::string key = co_await child;
+    keys.push_back(std::move(key));
+  }
+  co_return keys;
+}
+const auto kComparesCells = workflow("compares_cells", compares_cells);
+
 constexpr const char* kTaken =
     "a run 'ear' (listens) goes on already: use it, end it, or choose another id;";
 
@@ -81,6 +121,10 @@ class EngineChildrenTest : public testing_runs::EngineWorld {
     engine.add(kAsksChildren);
     engine.add(kHopes);
     engine.add(kWatchesAHope);
+    engine.add(kStopsSlowly);
+    engine.add(kGivesAMinute);
+    engine.add(kNamesItsCell);
+    engine.add(kComparesCells);
   }
   using Ids = std::vector<std::string>;
 };
@@ -200,6 +244,38 @@ TEST_F(EngineChildrenTest, ARunCanBeResetToWhereAChildWasRefused) {
   run(one, one.engine->terminate("ear", "enough"));
   run(one, one.engine->reset("top", 1, "look again"));
   EXPECT_EQ(run(one, one.engine->handle(kAsksChildren, "top").result()), kTaken);
+}
+
+TEST_F(EngineChildrenTest, AChildThatNobodyWaitsForAnyMoreIsAskedToStopAndLeft) {
+  Process& one = process();
+  const auto parent = run(one, one.engine->start(kGivesAMinute, false));
+  advance(1min);
+  EXPECT_THAT(run(one, parent.result()), HasSubstr("asked to stop while it waited"));
+  EXPECT_EQ(run(one, one.engine->describe("slow")).value().state, RunState::kTerminated);
+}
+
+TEST_F(EngineChildrenTest, AChildThatMustEndIsAskedToStopAndWaitedFor) {
+  Process& one = process();
+  run(one, one.engine->start(kGivesAMinute, true, {.id = "top"}));
+  advance(1min);
+  EXPECT_EQ(run(one, one.engine->describe("slow")).value().state, RunState::kRunning);
+  kill(one);
+  advance(5min);
+  Process& two = process();
+  EXPECT_EQ(run(two, two.engine->describe("top")).value().state, RunState::kRunning);
+  advance(5min);
+  EXPECT_EQ(run(two, two.engine->handle(kGivesAMinute, "top").result()), "tidied up");
+}
+
+TEST_F(EngineChildrenTest, AChildMayBeAtTheTopOfItsOwnTree) {
+  Process& one = process();
+  const auto parent = run(one, one.engine->start(kComparesCells, {.id = "top"}));
+  advance(2s);
+  const std::vector<std::string> keys = run(one, parent.result());
+  EXPECT_EQ(keys.at(1), keys.at(0));
+  EXPECT_THAT(keys.at(0), HasSubstr(" of top"));
+  EXPECT_THAT(keys.at(2), HasSubstr(" of child"));
+  EXPECT_NE(keys.at(2).substr(0, keys.at(2).find(' ')), keys.at(0).substr(0, keys.at(0).find(' ')));
 }
 
 TEST_F(EngineChildrenTest, IdsThatCannotBeAreRefused) {

@@ -15,6 +15,8 @@
 #include "gate/gate_keys.hpp"
 #include "run_keys.hpp"
 #include "run_rows.hpp"
+#include "schedule_state.hpp"
+#include "schedule_workflow.hpp"
 
 namespace holdfast::detail {
 
@@ -45,12 +47,21 @@ Executor& needed(Executor* executor) {
   return *executor;
 }
 
+/// What is under way may outlive the engine for a moment.
+std::shared_ptr<const WallClock> wall_clock_of(const EngineOptions& options) {
+  if (options.wall_clock == nullptr) {
+    return std::make_shared<SystemWallClock>();
+  }
+  return {std::shared_ptr<void>(), options.wall_clock};
+}
+
 }  // namespace
 
 EngineCore::EngineCore(Session& session, const EngineOptions& options)
     : world_(std::make_shared<RunWorld>(
           session, needed(options.executor),
           options.steps == nullptr ? needed(options.executor) : *options.steps, options.seed)),
+      wall_clock_(wall_clock_of(options)),
       idle_time_(options.idle_time),
       watchdog_time_(options.watchdog_time),
       ownership_(std::make_shared<Ownership>(world_, std::string(options.queue))),
@@ -72,6 +83,7 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     const auto found = codes->find(type);
     return found == codes->end() ? nullptr : found->second.get();
   };
+  add(std::string(kScheduleType), schedule_code(wall_clock_));
   world_->tenure_of = [ownership = std::weak_ptr(ownership_)](const RunPlace& place) {
     const std::shared_ptr<Ownership> there = ownership.lock();
     return there != nullptr ? there->tenure_of(place) : nullptr;

@@ -64,6 +64,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] Store& store() const noexcept { return world_->store; }
   [[nodiscard]] std::string next_uid(StoreTime now) { return world_->next_uid(now); }
   [[nodiscard]] RunWorld& world() const noexcept { return *world_; }
+  [[nodiscard]] const WallClock& wall_clock() const noexcept { return *wall_clock_; }
   /// Of all timers, as far as they have been read.
   [[nodiscard]] std::optional<StoreTime> next_due() const;
   [[nodiscard]] const Ownership& ownership() const noexcept { return *ownership_; }
@@ -113,6 +114,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] Task<void> until_quiet();
 
   const std::shared_ptr<RunWorld> world_;
+  const std::shared_ptr<const WallClock> wall_clock_;
   const Duration idle_time_;
   const Duration watchdog_time_;
   const std::shared_ptr<std::map<std::string, std::shared_ptr<const WorkflowCode>>> codes_ =

@@ -246,6 +246,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void drop_step(Writing& writing, std::uint64_t operation) const;
+  void ask_child_to_stop(Writing& writing, std::uint64_t operation, StoreTime now) const;
   void send(Writing& writing, const RunPlace& to, record::RunMessage message, StoreTime now) const;
   [[nodiscard]] bool has_work_besides(const record::Activation& record) const;
 

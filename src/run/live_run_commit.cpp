@@ -166,9 +166,10 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     if (const auto timer = timers_.find(operation); timer != timers_.end()) {
       drop_timer(writing, timer->second, operation);
     }
-    if (const auto child = children_.find(operation); child != children_.end()) {
-      send(writing, child->second.place, cancellation_of(child->second.place), now);
-    }
+    ask_child_to_stop(writing, operation, now);
+  }
+  for (const std::uint64_t operation : activated.unwanted) {
+    ask_child_to_stop(writing, operation, now);
   }
   for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
@@ -183,6 +184,12 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     write_row(writing, activated, locks.any_granted);
   }
   return writing;
+}
+
+void LiveRun::ask_child_to_stop(Writing& writing, std::uint64_t operation, StoreTime now) const {
+  if (const auto child = children_.find(operation); child != children_.end()) {
+    send(writing, child->second.place, cancellation_of(child->second.place), now);
+  }
 }
 
 /// A new run has its first row in its head, so that it costs one row. The head says whether
@@ -373,8 +380,10 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.set_id(child.terms.id);
   head.set_input(payload_text(child.input));
   head.set_started_at_ns(ns_of(now));
-  head.set_root_id(head_.root_id().empty() ? id_of(head_, place()) : head_.root_id());
-  head.set_root_uid(root_uid_of(head_, place()));
+  if (!child.terms.is_root) {
+    head.set_root_id(head_.root_id().empty() ? id_of(head_, place()) : head_.root_id());
+    head.set_root_uid(root_uid_of(head_, place()));
+  }
   head.set_timeout_ns(child.terms.timeout.count());
   head.set_deadline_ns(deadline_of(head));
   head.mutable_parent()->set_operation(child.operation);

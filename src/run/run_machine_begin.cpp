@@ -76,13 +76,16 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
   check_options(type, options);
   static_cast<void>(payload_text(input, "the input of child '" + std::string(type) + "'"));
   Operation operation = begin(record::RunOperation::CHILD, type);
+  if (options.must_end) {
+    operation->set_must_end();
+  }
   pending_.add(operation);
   BegunChild& child = current_.children.emplace_back();
   child.operation = operation->number();
   child.type = type;
   child.input = std::move(input);
   child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
-                 options.timeout};
+                 options.timeout, options.is_root};
   return operation;
 }
 

@@ -33,6 +33,7 @@ TestEngine TestEngine::copy() {
 Engine& TestEngine::engine() { return world_->engine(); }
 Store& TestEngine::store() { return world_->store(); }
 Executor& TestEngine::executor() { return world_->executor(); }
+VirtualWallClock& TestEngine::calendar() { return world_->calendar(); }
 StoreTime TestEngine::now() const { return world_->now(); }
 std::string TestEngine::trace() const { return world_->trace(); }
 

@@ -40,6 +40,7 @@ class TestWorld {
   [[nodiscard]] Engine& engine() noexcept;
   [[nodiscard]] Store& store() noexcept;
   [[nodiscard]] Executor& executor() noexcept;
+  [[nodiscard]] VirtualWallClock& calendar() noexcept { return calendar_; }
   [[nodiscard]] StoreTime now() const { return StoreTime(clock_.now().time_since_epoch()); }
 
   /// For what takes no time.
@@ -102,6 +103,7 @@ class TestWorld {
   const std::string queue_;
 
   VirtualClock clock_;
+  VirtualWallClock calendar_{clock_};
   VirtualClock session_clock_;  // The same time; apart, so that a renewal is no sign of life.
   const std::shared_ptr<MemoryDisk> disk_;
   std::uint64_t life_ = 0;  // Of processes, those of worlds that this is a copy of included.
