@@ -80,14 +80,17 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::optional<RunRow> open;  ///< Has the id, and goes on.
   };
   [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
-  [[nodiscard]] Task<std::optional<std::string>> try_start(
-      const std::string& type, const boost::json::value& input, const StartTerms& terms,
-      const std::optional<record::RunEvent>& signal, Hold& turn);
+  struct Started {
+    std::string id;       ///< Empty: something has changed under it.
+    Version version = 0;  ///< To be durable; zero: it is.
+  };
+  [[nodiscard]] Task<Started> try_start(const std::string& type, const boost::json::value& input,
+                                        const StartTerms& terms,
+                                        const std::optional<record::RunEvent>& signal, Hold& turn);
   [[nodiscard]] std::size_t starts_in_a_row() const noexcept;
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
-  [[nodiscard]] Task<std::optional<std::string>> settle_conflict(RunRow existing,
-                                                                 const StartTerms& terms,
-                                                                 record::RunHead head);
+  [[nodiscard]] Task<std::string> settle_conflict(RunRow existing, const StartTerms& terms,
+                                                  record::RunHead head);
   [[nodiscard]] Task<std::optional<CommitOutcome>> start_elsewhere(RunPlace place,
                                                                    record::RunHead&& head,
                                                                    Batch&& extra);

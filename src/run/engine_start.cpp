@@ -121,17 +121,21 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   if (type.empty()) {
     throw InvalidArgument("the type of a workflow is empty");
   }
-  std::optional<std::string> id;
-  while (!id) {
+  for (;;) {
     // Before there is more of it than this: what waits here is in no cache when its turn comes.
     Hold turn = co_await starts_.acquire();
-    id = co_await try_start(type, input, terms, signal, turn);
+    Started started = co_await try_start(type, input, terms, signal, turn);
+    if (started.version != 0) {
+      co_await world_->store.until_durable(started.version);
+    }
+    if (!started.id.empty()) {
+      co_return std::move(started.id);
+    }
   }
-  co_return *std::move(id);
 }
 
-/// Its id; nothing: something has changed under it.
-Task<std::optional<std::string>> EngineCore::try_start(
+/// Does not wait for the disk: until then all that this needs is gone, and its memory in use again.
+Task<EngineCore::Started> EngineCore::try_start(
     const std::string& type, const boost::json::value& input, const StartTerms& terms,
     const std::optional<record::RunEvent>& signal, Hold& turn) {
   Store& store = world_->store;
@@ -140,18 +144,18 @@ Task<std::optional<std::string>> EngineCore::try_start(
   if (signal) {
     *head.add_signals() = *signal;
   }
-  std::optional<std::string> id;
+  Started started;
   Batch extra;
   if (!terms.id.empty() || !terms.start_key.empty()) {
     Existing existing = co_await find_existing(terms, extra);
     if (existing.same) {
-      id = id_of(existing.same->head, existing.same->place);
-      co_return id;
+      started.id = id_of(existing.same->head, existing.same->place);
+      co_return started;
     }
     if (existing.open) {
       turn.release();  // That may take long.
-      id = co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
-      co_return id;
+      started.id = co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
+      co_return started;
     }
   }
   const bool is_known = world_->code_of(type) != nullptr;
@@ -167,7 +171,7 @@ Task<std::optional<std::string>> EngineCore::try_start(
   if (!terms.start_key.empty()) {
     extra.put(start_key_key(terms.start_key), name_row(place));
   }
-  std::string id_if_started = id_of(head, place);
+  std::string id = id_of(head, place);
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
     outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
@@ -175,10 +179,10 @@ Task<std::optional<std::string>> EngineCore::try_start(
     outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
   }
   if (outcome && outcome->committed() != nullptr) {
-    co_await store.until_durable(outcome->committed()->version);
-    id = std::move(id_if_started);
+    started.id = std::move(id);
+    started.version = outcome->committed()->version;
   }
-  co_return id;
+  co_return started;
 }
 
 /// How many runs go into one partition before the next one has its turn. The rows of a partition
@@ -246,11 +250,10 @@ Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
   co_return outcome;
 }
 
-/// A run of the id goes on. Its id, if that is the answer; nothing: look again.
-Task<std::optional<std::string>> EngineCore::settle_conflict(RunRow existing,
-                                                             const StartTerms& terms,
-                                                             record::RunHead head) {
-  std::optional<std::string> id;
+/// A run of the id goes on. Its id, if that is the answer; empty: look again.
+Task<std::string> EngineCore::settle_conflict(RunRow existing, const StartTerms& terms,
+                                              record::RunHead head) {
+  std::string id;
   if (head.signals_size() > 0) {
     record::RunMessage message = message_of(record::RunMessage::EVENT, head.signals(0));
     *message.mutable_start() = std::move(head);
@@ -467,8 +470,18 @@ Task<boost::json::value> EngineCore::result(std::string id) {
         co_await here->ended().rung_since(heard);
       }
       if (const std::optional<Version> version = here->end_version()) {
+        // Before the wait, so that the run need not be kept in memory until then.
+        std::exception_ptr failure;
+        try {
+          value = value_of(here->head(), [&] { return here->place(); });
+        } catch (const RunFailed&) {
+          failure = std::current_exception();
+        }
+        here.reset();
         co_await world_->store.until_durable(*version);
-        value = value_of(here->head(), [&] { return here->place(); });
+        if (failure) {
+          std::rethrow_exception(failure);
+        }
       }
     }
     if (!value) {

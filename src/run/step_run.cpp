@@ -134,32 +134,48 @@ void StepRun::begin_attempt(const Run& run, Start start) {
 // --- An attempt ----------------------------------------------------------------------------------
 
 Task<void> StepRun::attempt(Step step, Run run, Start start) {
-  Link link(*step, run, start.number);
-  AttemptFacts facts;
-  facts.link = &link;
-  facts.recovered = start.may_have_run;
-  {
-    const std::lock_guard lock(step->mutex_);
-    if (!step->progress_.empty()) {
-      facts.last_progress = step->progress_;
-    }
-  }
-  StepContext context(step->begun_.terms.idempotency_key, start.number, this_task::stop_token(),
-                      std::move(facts));
-  Ended ended;
-  try {
-    if (start.wait_for != 0) {
+  std::exception_ptr error;
+  if (start.wait_for != 0) {
+    try {
       const bool is_durable = co_await run->tenure_->until_durable(start.wait_for);
       if (!is_durable) {
         throw Cancelled("what the step is part of was lost");
       }
+    } catch (...) {
+      error = std::current_exception();
     }
-    const boost::json::value value = co_await step->run_code(*run, context);
-    ended.payload = payload_text(value, step->begun_.name);
-  } catch (...) {
-    ended = step->failed_with(std::current_exception());
+  }
+  Ended ended;
+  if (error) {
+    ended = step->failed_with(error);
+  } else {
+    // What it needs is made only now: before, it would have to be kept all through the wait.
+    ended = co_await step->call(run, start);
   }
   step->end_attempt(run, std::move(ended), start.number);
+}
+
+Task<StepRun::Ended> StepRun::call(const Run& run, Start start) {
+  Link link(*this, run, start.number);
+  AttemptFacts facts;
+  facts.link = &link;
+  facts.recovered = start.may_have_run;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!progress_.empty()) {
+      facts.last_progress = progress_;
+    }
+  }
+  StepContext context(begun_.terms.idempotency_key, start.number, this_task::stop_token(),
+                      std::move(facts));
+  Ended ended;
+  try {
+    const boost::json::value value = co_await run_code(*run, context);
+    ended.payload = payload_text(value, begun_.name);
+  } catch (...) {
+    ended = failed_with(std::current_exception());
+  }
+  co_return ended;
 }
 
 void StepRun::end_attempt(const Run& run, Ended ended, std::uint32_t number) {

@@ -92,6 +92,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   };
   void begin_attempt(const Run& run, Start start);
   [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
+  [[nodiscard]] Task<Ended> call(const Run& run, Start start);
   void ask_for_transaction(const Run& run, std::uint32_t number) const;
   void check_is_wanted(std::uint32_t attempt, const char* before) const;
   [[nodiscard]] Ended failed_with(const std::exception_ptr& error) const;
