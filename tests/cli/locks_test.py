@@ -186,7 +186,8 @@ class Released(WithLocks):
     def test_without_a_terminal_it_wants_to_be_told(self):
         holder = self.hold("a", "--reason", "nightly")
         text = self.refuse(64, "write '--yes'", "release", "a", "--reason=stuck")
-        self.assertRegex(text, rf"HOLDER .*\n +sh:\d+@\S+ +session +0 +{holder.words[2]} .*nightly\n")
+        self.assertRegex(
+            text, rf"HOLDER .*\n +sh:\d+@\S+ +session +0 +{holder.words[2]} .*nightly\n")
         self.refuse(64, "'--reason TEXT' is missing", "release", "a", "--yes")
         self.assertEqual(self.show("a")["held"], 1)
         self.finish(holder)

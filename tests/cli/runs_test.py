@@ -137,8 +137,8 @@ class Explained(WithRuns):
         self.start_run("calls", "order-1", "a")
         self.start_run("holds", "order-2", "a")
         lines = self.explain_until("a", "next attempt")
-        self.assertRegex(lines[1], r"^run order-1 \(calls\) has it for .*; it has no lease: it ends "
-                                   "when it is released$")
+        self.assertRegex(lines[1], r"^run order-1 \(calls\) has it for .*; it has no lease: it "
+                                   "ends when it is released$")
         self.assertRegex(lines[2], r"^1. run order-2 \(holds\) waits for ")
         self.assertRegex(lines[4], r"^'a' is held by run order-1 \(calls\), which is at step 'call "
                                    "vendor', which has failed 1 time, the last with: no route; the "
@@ -163,8 +163,8 @@ class Explained(WithRuns):
         self.start_run("holds", "order-2", "a")
         worker.send_signal(signal.SIGKILL)
         lines = self.explain_until("order-1", "start one whose engine has it and knows 'holds'")
-        self.assertRegex(lines[1], "^(worker .* drove it, and is dead|nobody drives it); no process "
-                                   "drives queue 'default'")
+        self.assertRegex(lines[1], "^(worker .* drove it, and is dead|nobody drives it); no "
+                                   "process drives queue 'default'")
         self.assertRegex(self.explain("order-2")[-1], r"^  of run order-1 \(holds\): .* knows")
         self.worker("another")
         self.assertRegex(self.explain_until("order-1", "another")[1], "^another .* drives it$")
