@@ -7,6 +7,7 @@
 
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
+#include "permit_run.hpp"
 #include "run_failure.hpp"
 #include "run_gates.hpp"
 #include "run_keys.hpp"
@@ -63,13 +64,15 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.priority = terms.priority;
   request.reason = terms.reason;
   request.queue_max = terms.may_wait() ? terms.queue_max : 0;
+  request.slot_seed = terms.slot_seed;
   if (terms.timeout && terms.may_wait()) {
     request.deadline = now + *terms.timeout;
   }
   request.actors.push_back(run_actor(uid_));
   request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
                         head_.parent().blocked().end());
-  request.may_hold_others = is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty());
+  request.may_hold_others =
+      is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty() || has_permits());
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
@@ -81,6 +84,12 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.when_lost.emplace(
       GateRequest::Notice{tenure_->keys().message(ticket + "-lost"), message.SerializeAsString()});
   return request;
+}
+
+/// They are the children's, but at the gates the run itself is who holds them.
+bool LiveRun::has_permits() const {
+  return std::ranges::any_of(children_,
+                             [](const auto& child) { return child.second.lock.has_value(); });
 }
 
 RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
@@ -108,9 +117,10 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
       }
     }
     if (!activated.end->continue_with) {  // Else they are those of the run that goes on.
+      const record::GateGrant::End how =
+          head_.type() == kPermitType ? permit_end(*activated.end) : record::GateGrant::RELEASED;
       for (const record::RunHold& hold : head_.holds()) {
-        deeds[hold.gate()].endings.push_back(
-            {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
+        deeds[hold.gate()].endings.push_back({hold.holder_key(), std::string(), how});
       }
     }
     return deeds;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "permit_run.hpp"
+
+#include <vector>
+
+#include <holdfast/workflow.hpp>
+
+#include "run_machine.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+Task<std::string> hold_permit(Context& ctx, PermitInput input) {
+  StoreTime ends_at = ctx.started_at() + Duration(input.lease_ns);
+  std::vector<Renewal> asked;
+  ctx.on_signal<boost::json::value>(kRenewSignal, [&asked](const boost::json::value& value) {
+    if (const auto renewal = read_renewal(value)) {
+      asked.push_back(*renewal);
+    }
+  });
+  for (;;) {
+    auto wait = ctx.wait_until([&asked] { return !asked.empty(); }, ends_at - ctx.now());
+    auto outcome = co_await ctx.attempt(wait);
+    if (!outcome) {
+      co_return std::string(kPermitReleased);  // It was asked to stop.
+    }
+    if (ctx.now() >= ends_at) {
+      co_return std::string(kPermitExpired);  // Also if a renewal has come: it came too late.
+    }
+    ends_at = ctx.now() + asked.back().lease;
+    machine_of(ctx).tell_parent(asked.back().number);
+    asked.clear();
+  }
+}
+
+}  // namespace
+
+boost::json::value renewal_value(const Renewal& renewal) {
+  return {{"number", renewal.number}, {"lease_ns", renewal.lease.count()}};
+}
+
+std::optional<Renewal> read_renewal(const boost::json::value& value) {
+  const boost::json::object* const object = value.if_object();
+  const boost::json::value* const number = object ? object->if_contains("number") : nullptr;
+  const boost::json::value* const lease = object ? object->if_contains("lease_ns") : nullptr;
+  boost::json::error_code error;
+  Renewal renewal;
+  if (number != nullptr && lease != nullptr) {
+    renewal.number = number->to_number<std::uint64_t>(error);
+  }
+  if (lease != nullptr && !error) {
+    renewal.lease = Duration(lease->to_number<std::int64_t>(error));
+  }
+  if (error || renewal.number == 0 || renewal.lease <= Duration::zero()) {
+    return std::nullopt;
+  }
+  return renewal;
+}
+
+std::string permit_run_id(std::string_view pool, std::string_view slot) {
+  return std::string("permit:").append(pool).append(":").append(slot);
+}
+
+const Workflow<PermitInput, std::string>& permit_workflow() {
+  static const Workflow<PermitInput, std::string> kPermit = workflow(kPermitType, hold_permit);
+  return kPermit;
+}
+
+record::GateGrant::End permit_end(const RunEnd& end) {
+  const boost::json::string* const outcome = end.value.if_string();
+  if (outcome == nullptr) {
+    return record::GateGrant::ABANDONED;  // It was ended by force, with its parent.
+  }
+  return *outcome == kPermitExpired ? record::GateGrant::EXPIRED : record::GateGrant::RELEASED;
+}
+
+}  // namespace holdfast::detail
