@@ -42,6 +42,18 @@ std::exception_ptr refusal_of(const LockTerms& terms, const std::optional<WhyNot
   return std::make_exception_ptr(QueueFull(text.append(", and no more may wait there")));
 }
 
+/// How a hold ends that a run of this type had from its start on.
+record::GateGrant::End end_of_hold(std::string_view type, const RunEnd& end) {
+  if (type != kPermitType) {
+    return record::GateGrant::RELEASED;
+  }
+  const boost::json::string* const outcome = end.value.if_string();
+  if (outcome == nullptr) {
+    return record::GateGrant::ABANDONED;  // It was ended by force, with its parent.
+  }
+  return *outcome == kPermitExpired ? record::GateGrant::EXPIRED : record::GateGrant::RELEASED;
+}
+
 record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error) {
   record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, operation);
   *event.mutable_failure() = failure_of(error);
@@ -117,8 +129,7 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
       }
     }
     if (!activated.end->continue_with) {  // Else they are those of the run that goes on.
-      const record::GateGrant::End how =
-          head_.type() == kPermitType ? permit_end(*activated.end) : record::GateGrant::RELEASED;
+      const record::GateGrant::End how = end_of_hold(head_.type(), *activated.end);
       for (const record::RunHold& hold : head_.holds()) {
         deeds[hold.gate()].endings.push_back({hold.holder_key(), std::string(), how});
       }

@@ -67,12 +67,4 @@ const Workflow<PermitInput, std::string>& permit_workflow() {
   return kPermit;
 }
 
-record::GateGrant::End permit_end(const RunEnd& end) {
-  const boost::json::string* const outcome = end.value.if_string();
-  if (outcome == nullptr) {
-    return record::GateGrant::ABANDONED;  // It was ended by force, with its parent.
-  }
-  return *outcome == kPermitExpired ? record::GateGrant::EXPIRED : record::GateGrant::RELEASED;
-}
-
 }  // namespace holdfast::detail

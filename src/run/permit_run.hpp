@@ -9,14 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include <gate.pb.h>
-
 #include <holdfast/clock.hpp>
 #include <holdfast/workflow_definition.hpp>
 
 namespace holdfast::detail {
-
-struct RunEnd;
 
 /// The workflow that every engine knows: a run of it is a permit that somebody has.
 inline constexpr std::string_view kPermitType = "holdfast.permit";
@@ -48,8 +44,5 @@ struct Renewal {
 
 /// Waits until the lease ends, or it is asked to stop. The commit with its end frees the slot.
 [[nodiscard]] const Workflow<PermitInput, std::string>& permit_workflow();
-
-/// How the hold of such a run ended.
-[[nodiscard]] record::GateGrant::End permit_end(const RunEnd& end);
 
 }  // namespace holdfast::detail
