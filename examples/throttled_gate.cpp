@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A courier takes three calls at a time. Twelve parcels are booked by as many workflows, which share
-// three permits; the process that drives them dies at every commit that there is, one after the
-// other, and never are there more calls than that.
+// A courier takes three calls at a time. Twelve parcels are booked by as many workflows, which
+// share three permits; the process that drives them dies at every commit that there is, one after
+// the other, and never are there more calls than that.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

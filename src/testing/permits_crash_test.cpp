@@ -60,7 +60,8 @@ Task<int> look_at_gate(Store& store, std::string pool) {
 
 /// Each slot was somebody's until the next one had it.
 void check_history(TestEngine& world, const std::string& pool, std::size_t grants) {
-  const auto ended = world.run([&](Engine& /*engine*/) { return gate_history(world.store(), pool); });
+  const auto ended =
+      world.run([&](Engine& /*engine*/) { return gate_history(world.store(), pool); });
   must(ended.size() == grants, std::to_string(ended.size()) + " grants");
   std::map<std::uint64_t, StoreTime> next;  // They come the last one first.
   for (const GateGrantInfo& grant : ended) {
@@ -81,9 +82,8 @@ void check_nothing_is_left(TestEngine& world, const std::string& pool) {
 }
 
 void use_benches(TestEngine& world) {
-  world.fake_step("use", [&world](StepContext& /*step*/) {
-    return look_at_gate(world.store(), "benches");
-  });
+  world.fake_step(
+      "use", [&world](StepContext& /*step*/) { return look_at_gate(world.store(), "benches"); });
   const auto renews = world.start(kUsesBench, "renews", {.id = "renews"});
   const auto silent = world.start(kUsesBench, "silent", {.id = "silent"});
   const auto next = world.start(kUsesBench, "renews", {.id = "next"});
@@ -109,9 +109,8 @@ TEST(PermitsCrashTest, NoSlotIsLostOrGivenTwiceWhereverTheProcessDies) {
 }
 
 void use_any_bench(TestEngine& world) {
-  world.fake_step("use", [&world](StepContext& /*step*/) {
-    return look_at_gate(world.store(), "any bench");
-  });
+  world.fake_step(
+      "use", [&world](StepContext& /*step*/) { return look_at_gate(world.store(), "any bench"); });
   std::vector<TestRun<std::string>> runs;
   for (const char* id : {"a", "b", "c"}) {
     runs.push_back(world.start(kUsesBench, "any", {.id = id}));
