@@ -30,11 +30,11 @@ using namespace std::chrono_literals;
 
 constexpr int kEpochs = 5;
 
-// [disk]
 /// Where the weights are, outside of everything: it knows the greatest fence for each GPU, and
 /// refuses what comes with a lesser one.
 class Disk {
  public:
+  // [disk]
   [[nodiscard]] bool load(const std::string& gpu, std::uint64_t fence) {
     std::uint64_t& greatest = fences_[gpu];
     greatest = std::max(greatest, fence);
