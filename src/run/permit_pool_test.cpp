@@ -435,6 +435,19 @@ TEST_F(PermitPoolTest, GarbageInPlaceOfARenewalIsIgnored) {
   expect_all_is_free(here, "one");
 }
 
+TEST_F(PermitPoolTest, APermitCanBeRenewedFromOutside) {
+  Process& here = process();
+  start(here, "a", kRenewsPermit);
+  advance(9s);
+  const boost::json::value for_a_minute{{"lease_ns", 60'000'000'000}};
+  run(here, here.engine->signal("permit:one:0", detail::kRenewSignal, for_a_minute));
+  advance(1min - 1ns);
+  EXPECT_EQ(holders(here, "one"), Strings{"a"});
+  advance(1ns);
+  tell(here, "a");
+  EXPECT_THAT(permit_events, ElementsAre("a in 0", "a not renewed"));
+}
+
 TEST_F(PermitPoolTest, WhoWaitsForTheEndOfItsPermitIsWoken) {
   Process& here = process();
   auto loses = start(here, "a", kWatchesPermit);

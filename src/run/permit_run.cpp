@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "permit_run.hpp"
 
+#include <utility>
 #include <vector>
 
 #include <holdfast/workflow.hpp>
@@ -28,9 +29,12 @@ Task<std::string> hold_permit(Context& ctx, PermitInput input) {
     if (ctx.now() >= ends_at) {
       co_return std::string(kPermitExpired);  // Also if a renewal has come: it came too late.
     }
-    ends_at = ctx.now() + asked.back().lease;
-    machine_of(ctx).tell_parent(asked.back().number);
-    asked.clear();
+    for (const Renewal& renewal : std::exchange(asked, {})) {
+      ends_at = ctx.now() + renewal.lease;
+      if (renewal.number != 0) {
+        machine_of(ctx).tell_parent(renewal.number);
+      }
+    }
   }
 }
 
@@ -46,13 +50,13 @@ std::optional<Renewal> read_renewal(const boost::json::value& value) {
   const boost::json::value* const lease = object ? object->if_contains("lease_ns") : nullptr;
   boost::json::error_code error;
   Renewal renewal;
-  if (number != nullptr && lease != nullptr) {
-    renewal.number = number->to_number<std::uint64_t>(error);
-  }
-  if (lease != nullptr && !error) {
+  if (lease != nullptr) {
     renewal.lease = Duration(lease->to_number<std::int64_t>(error));
   }
-  if (error || renewal.number == 0 || renewal.lease <= Duration::zero()) {
+  if (number != nullptr && !error) {
+    renewal.number = number->to_number<std::uint64_t>(error);
+  }
+  if (error || renewal.lease <= Duration::zero()) {
     return std::nullopt;
   }
   return renewal;

@@ -31,9 +31,9 @@ struct PermitInput {
 };
 BOOST_DESCRIBE_STRUCT(PermitInput, (), (pool, slot, fence, lease_ns))
 
-/// Holds on for so long from when it comes. The number is told to the parent when that is done.
+/// To hold on for so long from when it comes.
 struct Renewal {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;  ///< Told to the parent when that is done. 0: it did not ask.
   Duration lease{};
 };
 [[nodiscard]] boost::json::value renewal_value(const Renewal& renewal);

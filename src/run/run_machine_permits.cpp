@@ -69,8 +69,10 @@ void RunMachine::permit_began(std::uint64_t operation) {
 }
 
 void RunMachine::permit_told(const Event& event) {
-  if (const auto permit = permits_.find(event.operation()); permit != permits_.end()) {
-    permit->second->renewals_made = parse_payload(event.payload()).to_number<std::uint64_t>();
+  const auto permit = permits_.find(event.operation());
+  const auto number = parse_payload(event.payload()).to_number<std::uint64_t>();
+  if (permit != permits_.end() && number <= permit->second->renewals_asked) {
+    permit->second->renewals_made = number;
   }
 }
 
