@@ -18,6 +18,7 @@
 #include <holdfast/gate_control.hpp>
 #include <holdfast/gate_inspection.hpp>
 #include <holdfast/replay.hpp>
+#include <holdfast/run_inspection.hpp>
 
 #include "engine_world.hpp"
 #include "permit_run.hpp"
@@ -324,6 +325,9 @@ TEST_F(PermitPoolTest, APermitIsARunThatListsShowWithItsOutcome) {
   EXPECT_EQ(open.input.at("slot"), "red");
   EXPECT_EQ(open.input.at("fence").to_number<std::uint64_t>(),
             gate(here, "colours").holders.at(0).fence);
+  const auto holding = run(here, inspect_run(*here.store, "a"));
+  ASSERT_EQ(holding->waits.size(), 1U) << "it does not wait for its permit to end";
+  EXPECT_EQ(holding->waits[0].kind, RunWaitInfo::Kind::kSignal);
   tell(here, "a");
   const RunInfo ended = describe(here, "permit:colours:red");
   EXPECT_EQ(ended.state, RunState::kCompleted);
