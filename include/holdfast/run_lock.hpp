@@ -135,6 +135,7 @@ struct LockTerms {
   std::uint64_t queue_max = 0;
   std::optional<Duration> timeout{};
   bool only_tries = false;  ///< If it would have to wait, it is settled with nothing.
+  std::optional<std::uint64_t> slot_seed{};  ///< It gets any free slot, by this random number.
 
   [[nodiscard]] bool may_wait() const noexcept {
     return !only_tries && timeout != Duration::zero() && queue_max > 0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -99,6 +100,8 @@ struct ChildTerms {
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};
   bool is_root = false;
+  /// A lock of the parent, by its operation: it passes to the child in the commit that begins it.
+  std::optional<std::uint64_t> takes_lock{};
 };
 
 }  // namespace detail

@@ -33,9 +33,12 @@
 
 namespace holdfast {
 
+class Context;
+
 namespace detail {
 class RunMachine;
-}
+[[nodiscard]] RunMachine& machine_of(Context& context) noexcept;
+}  // namespace detail
 
 /// What a workflow can do. Its code runs again from the start after a crash, over a journal of what
 /// it did: so it must do the same again, and everything else belongs into steps.
@@ -356,6 +359,7 @@ class Context {
 
  private:
   using Operation = std::shared_ptr<detail::RunOperation>;
+  friend detail::RunMachine& detail::machine_of(Context& context) noexcept;
 
   template <typename... Waits>
   static constexpr void check_waits() {

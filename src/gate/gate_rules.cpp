@@ -33,6 +33,11 @@ bool is_read_write(const record::GateHead& head) noexcept {
   return head.definition().kind() == record::GateDefinition::READ_WRITE;
 }
 
+/// The number of its slots, those included that are disabled.
+std::uint64_t all_slots(const record::GateHead& head) noexcept {
+  return head.capacity_override() != 0 ? head.capacity_override() : head.definition().capacity();
+}
+
 /// How far apart grants are at the gate's rate; zero: it has none.
 Duration interval_of(const record::GateHead& head) noexcept {
   const auto& definition = head.definition();
@@ -61,23 +66,58 @@ void spend_rate(GateRows& rows, StoreTime now) {
   }
 }
 
-bool is_disabled(const record::GateHead& head, std::uint64_t slot) {
-  return std::ranges::find(head.disabled_slots(), slot) != head.disabled_slots().end();
+/// Those that nobody can be given, in their order.
+std::set<std::uint64_t> slots_in_use(const GateRows& rows) {
+  const auto& disabled = rows.head().disabled_slots();
+  std::set<std::uint64_t> slots(disabled.begin(), disabled.end());
+  for (const auto& [key, holder] : rows.holders()) {
+    slots.insert(holder.record.slots().begin(), holder.record.slots().end());
+  }
+  return slots;
 }
 
-/// The lowest that are free.
-std::vector<std::uint64_t> free_slots(const GateRows& rows, std::uint64_t count) {
-  std::set<std::uint64_t> taken;
-  for (const auto& [key, holder] : rows.holders()) {
-    taken.insert(holder.record.slots().begin(), holder.record.slots().end());
-  }
+std::vector<std::uint64_t> lowest_free_slots(const GateRows& rows, std::uint64_t count) {
+  const std::set<std::uint64_t> in_use = slots_in_use(rows);
   std::vector<std::uint64_t> slots;
   for (std::uint64_t slot = 0; slots.size() < count; ++slot) {
-    if (!taken.contains(slot) && !is_disabled(rows.head(), slot)) {
+    if (!in_use.contains(slot)) {
       slots.push_back(slot);
     }
   }
   return slots;
+}
+
+/// The free one that has so many free ones below it.
+std::uint64_t free_slot_above(const std::set<std::uint64_t>& in_use, std::uint64_t free_below) {
+  std::uint64_t slot = free_below;
+  for (const std::uint64_t used : in_use) {
+    if (used > slot) {
+      break;
+    }
+    ++slot;
+  }
+  return slot;
+}
+
+/// Each of the free ones is as likely as the others. There are enough: whoever asks for more than
+/// is left of the capacity is not let in.
+std::vector<std::uint64_t> any_free_slots(const GateRows& rows, std::uint64_t count,
+                                          std::uint64_t seed) {
+  std::set<std::uint64_t> in_use = slots_in_use(rows);
+  in_use.erase(in_use.lower_bound(all_slots(rows.head())), in_use.end());
+  std::vector<std::uint64_t> slots;
+  while (slots.size() < count) {
+    const std::uint64_t free = all_slots(rows.head()) - in_use.size();
+    slots.push_back(free_slot_above(in_use, seed % free));
+    in_use.insert(slots.back());
+    seed /= free;
+  }
+  return slots;
+}
+
+std::vector<std::uint64_t> slots_for(const record::GateWaiter& waiter, const GateRows& rows) {
+  return waiter.has_slot_seed() ? any_free_slots(rows, waiter.weight(), waiter.slot_seed())
+                                : lowest_free_slots(rows, waiter.weight());
 }
 
 record::GateHolder holder_of(const GateRows& rows, const record::GateWaiter& waiter,
@@ -98,7 +138,7 @@ record::GateHolder holder_of(const GateRows& rows, const record::GateWaiter& wai
     holder.set_actor(waiter.actors(0));
   }
   if (!is_read_write(rows.head())) {
-    for (const std::uint64_t slot : free_slots(rows, waiter.weight())) {
+    for (const std::uint64_t slot : slots_for(waiter, rows)) {
       holder.add_slots(slot);
     }
   }
@@ -269,8 +309,7 @@ Duration grants_kept_for(const record::GateHead& head) noexcept {
 }
 
 std::uint64_t capacity_of(const record::GateHead& head) noexcept {
-  const std::uint64_t capacity =
-      head.capacity_override() != 0 ? head.capacity_override() : head.definition().capacity();
+  const std::uint64_t capacity = all_slots(head);
   const auto disabled = std::ranges::count_if(head.disabled_slots(),
                                               [&](std::uint64_t slot) { return slot < capacity; });
   return capacity - static_cast<std::uint64_t>(disabled);
@@ -346,6 +385,9 @@ record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
   if (request.when_lost) {
     waiter.mutable_lost_notice()->set_key(request.when_lost->key);
     waiter.mutable_lost_notice()->set_value(request.when_lost->value);
+  }
+  if (request.slot_seed) {
+    waiter.set_slot_seed(*request.slot_seed);
   }
   return waiter;
 }

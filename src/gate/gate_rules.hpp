@@ -70,6 +70,8 @@ struct GateRequest {
   /// the gate has a row below `kUnattendedPrefix` while it waits.
   std::optional<Notice> when_granted{};
   std::optional<Notice> when_lost{};
+  /// A random number: it gets any of the slots that are free. Nothing: the lowest ones.
+  std::optional<std::uint64_t> slot_seed{};
 };
 
 /// A waiter that was let in by whoever made room for it.

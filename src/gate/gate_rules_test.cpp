@@ -236,6 +236,48 @@ TEST(GateRules, SlotsAreTheLowestFreeAndNoneThatIsDisabled) {
   EXPECT_EQ(taken, (std::set<std::uint64_t>{0, 2}));
 }
 
+TEST(GateRules, BySeedAnyFreeSlotIsGivenAndNoneThatIsDisabledTakenOrBeyondTheCapacity) {
+  std::set<std::uint64_t> given;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Gate gate(permits(6));
+    gate.live_until(1, 100);
+    ASSERT_EQ(gate.ask(request(1, "lowest"), 1).outcome, Asked::Outcome::kHeld);
+    gate.set(2, [](record::GateHead& head) {
+      head.add_disabled_slots(2);
+      head.set_capacity_override(5);
+    });
+    GateRequest any = request(1, "any");
+    any.weight = 2;
+    any.slot_seed = seed;
+    const Asked asked = gate.ask(any, 3);
+    ASSERT_EQ(asked.outcome, Asked::Outcome::kHeld);
+    const GateRows rows = gate.rows();
+    const auto& slots = rows.holders().at(asked.key).record.slots();
+    EXPECT_NE(slots[0], slots[1]);
+    given.insert(slots.begin(), slots.end());
+  }
+  EXPECT_EQ(given, (std::set<std::uint64_t>{1, 3, 4}));
+}
+
+TEST(GateRules, ASeedIsKeptWhileItWaitsAndSlotsBeyondALoweredCapacityAreInNobodysWay) {
+  Gate gate(permits(4));
+  gate.live_until(1, 100);
+  const Asked low = gate.ask(request(1, "0"), 1);
+  ASSERT_EQ(gate.ask(request(1, "1"), 1).outcome, Asked::Outcome::kHeld);
+  const Asked high = gate.ask(request(1, "2"), 1);
+  gate.set(2, [](record::GateHead& head) { head.set_capacity_override(2); });
+  GateRequest any = request(1, "any");
+  any.slot_seed = 1;
+  ASSERT_EQ(gate.ask(any, 3).outcome, Asked::Outcome::kWaits);
+  EXPECT_TRUE(gate.release(low.key, 4));
+  EXPECT_EQ(gate.waiters(), Names{"any"}) << "there are still two";
+  EXPECT_TRUE(gate.release(high.key, 5));
+  const GateRows rows = gate.rows();
+  const std::string key = rows.keys().holder(any.owner, any.request_id);
+  ASSERT_TRUE(rows.holders().contains(key));
+  EXPECT_EQ(rows.holders().at(key).record.slots(0), 0U) << "the only one below the capacity";
+}
+
 TEST(GateRules, ARateLetsInABurstAndThenOneByOne) {
   GateDefinition definition = permits(100);
   definition.rate_count = 2;

@@ -61,6 +61,8 @@ void check_is_workflow(bool is_workflow) {
   }
 }
 
+RunMachine& machine_of(Context& context) noexcept { return context.machine_; }
+
 }  // namespace detail
 
 const std::string& Context::run_id() const noexcept { return machine_.facts().id; }

@@ -13,6 +13,7 @@
 
 #include "busy_pause.hpp"
 #include "gate/gate_keys.hpp"
+#include "permit_run.hpp"
 #include "run_keys.hpp"
 #include "run_rows.hpp"
 #include "schedule_state.hpp"
@@ -78,6 +79,7 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
   }
   world_->signals_kept_max = options.signals_kept_max;
   world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
+  add(permit_workflow().name(), permit_workflow().code());
   // What is under way may outlive the engine for a moment.
   world_->code_of = [codes = codes_](const std::string& type) {
     const auto found = codes->find(type);

@@ -103,7 +103,11 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
       children_.emplace(child.operation,
-                        Child{place_of(begun.child()), static_cast<ParentClose>(begun.value())});
+                        Child{place_of(begun.child()), static_cast<ParentClose>(begun.value()),
+                              child.terms.takes_lock});
+      if (child.terms.takes_lock) {
+        locks_.erase(*child.terms.takes_lock);
+      }
     }
     for (const std::uint64_t operation : activated.given_up) {
       timers_.erase(operation);

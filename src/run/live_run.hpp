@@ -146,6 +146,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   struct Child {
     RunPlace place;
     ParentClose close = ParentClose::kTerminate;
+    std::optional<std::uint64_t> lock{};  ///< Of the run, by its operation, that passed to it.
   };
   /// A lock that it holds or waits for.
   struct OpenLock {
@@ -240,9 +241,11 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
-  void close(Writing& writing, StoreTime now);
+  /// `released` are permits that were asked to end.
+  void close(Writing& writing, StoreTime now, const std::vector<std::uint64_t>& released = {});
   void write_child(Writing& writing, record::RunOperation& operation, const BegunChild& child,
                    StoreTime now, bool is_all_it_waits_for);
+  void write_tell(Writing& writing, const BegunTell& tell, StoreTime now) const;
   void drop_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const;
   void drop_step(Writing& writing, std::uint64_t operation) const;
@@ -255,6 +258,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool holds_or_waits() const noexcept {
     return !locks_.empty() || head_.holds_size() > 0;
   }
+  [[nodiscard]] bool has_permits() const;
   [[nodiscard]] GateRequest request_for(const BegunLock& lock, bool is_all_it_waits_for,
                                         StoreTime now);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);

@@ -171,6 +171,9 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
   for (const std::uint64_t operation : activated.unwanted) {
     ask_child_to_stop(writing, operation, now);
   }
+  for (const BegunTell& tell : activated.tells) {
+    write_tell(writing, tell, now);
+  }
   for (const UpdateReply& reply : activated.replies) {
     for (const Mail& mail : mails) {
       if (!mail.reply_key.empty() && mail.event.request() == reply.request) {
@@ -272,11 +275,11 @@ void LiveRun::write_end(Writing& writing, Activated& activated, StoreTime now) {
   const RowInHead row(head_, activated.record,
                       head_version_ == 0 ? RowInHead::As::kFirst : RowInHead::As::kLast);
   head_.set_rows(next_row_ + 1);
-  close(writing, now);
+  close(writing, now, activated.given_up);
 }
 
 /// Everything that hangs on a run goes with it, in the commit that ends it.
-void LiveRun::close(Writing& writing, StoreTime now) {
+void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint64_t>& released) {
   head_.set_ended_at_ns(ns_of(now));
   head_.clear_waits();
   for (const auto& [operation, due] : timers_) {
@@ -292,6 +295,9 @@ void LiveRun::close(Writing& writing, StoreTime now) {
     drop_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
   for (const auto& [operation, child] : children_) {
+    if (child.lock && contains(released, operation)) {
+      continue;  // To be terminated as well would look as if it had not been released.
+    }
     if (child.close == ParentClose::kTerminate) {
       record::RunMessage message = message_to(child.place, record::RunMessage::TERMINATE);
       message.mutable_event()->set_payload("its parent has ended");
@@ -393,6 +399,12 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
     head.mutable_parent()->add_blocked(run_actor(uid_));
   }
   *head.mutable_parent()->mutable_place() = record_of(place());
+  if (child.terms.takes_lock) {
+    const std::string& gate = locks_.at(*child.terms.takes_lock).gate;
+    record::RunHold& hold = *head.add_holds();
+    hold.set_gate(gate);
+    hold.set_holder_key(run_holder_key(gate, uid_, *child.terms.takes_lock));
+  }
   const PartitionKeys there(where.queue, where.partition);
   writing.batch.put(there.run(uid), head.SerializeAsString());
   if (is_elsewhere) {
@@ -400,6 +412,27 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   } else {
     writing.children.push_back(uid);
   }
+}
+
+/// Not to one that has ended.
+void LiveRun::write_tell(Writing& writing, const BegunTell& tell, StoreTime now) const {
+  std::optional<RunPlace> to;
+  if (!tell.child) {
+    if (head_.has_parent()) {
+      to = place_of(head_.parent().place());
+    }
+  } else if (const auto child = children_.find(*tell.child); child != children_.end()) {
+    to = child->second.place;
+  }
+  if (!to) {
+    return;
+  }
+  record::RunMessage message = message_to(*to, record::RunMessage::EVENT);
+  *message.mutable_event() = tell.event;
+  if (!tell.child) {
+    message.mutable_event()->set_operation(head_.parent().operation());
+  }
+  send(writing, *to, std::move(message), now);
 }
 
 void LiveRun::set_timer(Writing& writing, StoreTime due, std::uint64_t operation) const {

@@ -7,6 +7,7 @@
 
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
+#include "permit_run.hpp"
 #include "run_failure.hpp"
 #include "run_gates.hpp"
 #include "run_keys.hpp"
@@ -41,6 +42,18 @@ std::exception_ptr refusal_of(const LockTerms& terms, const std::optional<WhyNot
   return std::make_exception_ptr(QueueFull(text.append(", and no more may wait there")));
 }
 
+/// How a hold ends that a run of this type had from its start on.
+record::GateGrant::End end_of_hold(std::string_view type, const RunEnd& end) {
+  if (type != kPermitType) {
+    return record::GateGrant::RELEASED;
+  }
+  const boost::json::string* const outcome = end.value.if_string();
+  if (outcome == nullptr) {
+    return record::GateGrant::ABANDONED;  // It was ended by force, with its parent.
+  }
+  return *outcome == kPermitExpired ? record::GateGrant::EXPIRED : record::GateGrant::RELEASED;
+}
+
 record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error) {
   record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, operation);
   *event.mutable_failure() = failure_of(error);
@@ -63,13 +76,15 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.priority = terms.priority;
   request.reason = terms.reason;
   request.queue_max = terms.may_wait() ? terms.queue_max : 0;
+  request.slot_seed = terms.slot_seed;
   if (terms.timeout && terms.may_wait()) {
     request.deadline = now + *terms.timeout;
   }
   request.actors.push_back(run_actor(uid_));
   request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
                         head_.parent().blocked().end());
-  request.may_hold_others = is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty());
+  request.may_hold_others =
+      is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty() || has_permits());
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
@@ -81,6 +96,12 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.when_lost.emplace(
       GateRequest::Notice{tenure_->keys().message(ticket + "-lost"), message.SerializeAsString()});
   return request;
+}
+
+/// They are the children's, but at the gates the run itself is who holds them.
+bool LiveRun::has_permits() const {
+  return std::ranges::any_of(children_,
+                             [](const auto& child) { return child.second.lock.has_value(); });
 }
 
 RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
@@ -108,9 +129,9 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
       }
     }
     if (!activated.end->continue_with) {  // Else they are those of the run that goes on.
+      const record::GateGrant::End how = end_of_hold(head_.type(), *activated.end);
       for (const record::RunHold& hold : head_.holds()) {
-        deeds[hold.gate()].endings.push_back(
-            {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
+        deeds[hold.gate()].endings.push_back({hold.holder_key(), std::string(), how});
       }
     }
     return deeds;

@@ -14,6 +14,18 @@
 
 namespace holdfast::detail {
 
+namespace {
+
+record::RunEvent not_begun(const BegunChild& child, const std::exception_ptr& why) {
+  record::RunEvent event;
+  event.set_kind(record::RunEvent::CHILD_ENDED);
+  event.set_operation(child.operation);
+  *event.mutable_failure() = failure_of(why);
+  return event;
+}
+
+}  // namespace
+
 /// They are read before the commit that takes them, which is on condition that they have not
 /// changed. A child whose id is taken is not begun: that ends the wait for it, as its journal says.
 Task<void> LiveRun::settle_names(Activated& activated, StateChanges& changes) {
@@ -23,6 +35,11 @@ Task<void> LiveRun::settle_names(Activated& activated, StateChanges& changes) {
   for (const BegunChild& child : activated.children) {
     const std::string& id = child.terms.id;
     if (id.empty() || !is_begun(activated, child)) {
+      continue;
+    }
+    if (child.terms.takes_lock && !locks_.contains(*child.terms.takes_lock)) {
+      const StaleFence lost("'" + id + "' cannot begin: what it would hold was taken away");
+      changes.events.push_back(not_begun(child, std::make_exception_ptr(lost)));
       continue;
     }
     const auto [known, is_new] = types.emplace(id, child.type);
@@ -47,13 +64,16 @@ Task<void> LiveRun::settle_names(Activated& activated, StateChanges& changes) {
         changes.batch.put(key, name_row(place_of_child(child)));
       }
     }
-    if (is_taken) {
+    if (!is_taken && child.terms.takes_lock) {
+      record::RunEvent& event = changes.events.emplace_back();
+      event.set_kind(record::RunEvent::CHILD_STARTED);
+      event.set_operation(child.operation);
+    } else if (is_taken) {
       const auto index = static_cast<int>(child.operation - next_operation_);
       activated.record.mutable_operations(index)->clear_child();
-      record::RunEvent& event = changes.events.emplace_back();
-      event.set_kind(record::RunEvent::CHILD_ENDED);
-      event.set_operation(child.operation);
-      *event.mutable_failure() = failure_of(std::make_exception_ptr(run_exists(id, known->second)));
+      changes.events.push_back(
+          not_begun(child, std::make_exception_ptr(run_exists(id, known->second))));
+      changes.events.back().set_name(known->second);
     }
   }
 }

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/permit_pool.hpp>
 #include <holdfast/replay.hpp>
 #include <holdfast/workflow.hpp>
 
+#include "permit_run.hpp"
 #include "run_by_hand.hpp"
 
 namespace holdfast::detail {
@@ -48,6 +50,18 @@ Task<boost::json::value> with_state(Context& ctx, boost::json::value) {
   co_await ctx.user("42").cell<std::string>("name").set("x");
   const std::int64_t version = ctx.version("change", 0, 1);
   co_return boost::json::value{now, version};
+}
+Task<boost::json::value> with_permit(Context& ctx, boost::json::value) {
+  const PermitPool gpus("gpus", 2);
+  Permit gpu = co_await gpus.acquire(ctx, {.lease = 48h});
+  const bool is_renewed = co_await gpu.renew(ctx, 24h);
+  co_await gpu.until_expired(ctx);
+  const bool is_revived = co_await gpu.renew(ctx, 24h);
+  co_return boost::json::value{gpu.slot().c_str(), is_renewed, is_revived};
+}
+Task<boost::json::value> permit_itself(Context& ctx, boost::json::value) {
+  const PermitInput input{"gpus", "1", 7, Duration(36h).count()};
+  return permit_workflow().code()->run(ctx, to_payload(input));
 }
 
 /// What happens to a run, activation by activation.
@@ -89,6 +103,18 @@ std::map<std::string, Script> scripts() {
        {with_state,
         {{{started()}, {settled(0, 1)}}, {{}, {settled(1, nullptr)}}, {{signalled("x", 1)}, {}}},
         "uid-0"}},
+      {"permit",
+       {with_permit,
+        {{{started()}, {}},
+         {{with(event_of(Event::LOCK_SETTLED, 0), {7, 1})}, {event_of(Event::CHILD_STARTED, 1)}},
+         {{}, {}},
+         {{with(event_of(Event::CHILD_TOLD, 1), 1)}, {}},
+         {{child_ended(1, "lease_expired")}, {}}}}},
+      {"permit_run",
+       {permit_itself,
+        {{{started()}, {}},
+         {{signalled("renew", renewal_value({1, 36h}))}, {}},
+         {{cancel()}, {}}}}},
   };
 }
 
@@ -164,7 +190,7 @@ TEST_P(GoldenJournals, AreWhatTheCodeOfTodayWrites) {
 
 INSTANTIATE_TEST_SUITE_P(Operations, GoldenJournals,
                          ::testing::Values("step", "sleep", "signal", "child", "state",
-                                           "state_by_uid"),
+                                           "state_by_uid", "permit", "permit_run"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -69,6 +69,7 @@ Begun begun_by(const Journal& journal) {
       case record::RunEvent::TIMER_FIRED:
       case record::RunEvent::CHILD_ENDED:
       case record::RunEvent::LOCK_SETTLED:
+      case record::RunEvent::CHILD_STARTED:  // A permit, whose end nobody waits for.
         begun.operations.erase(event.operation());
         break;
       default:

@@ -42,6 +42,8 @@ std::string text_of(const record::RunOperation& operation) {
       return "a use of cell '" + operation.name() + "'";
     case record::RunOperation::LOCK:
       return "lock '" + operation.name() + "'";
+    case record::RunOperation::TELL:
+      return "word of '" + operation.name() + "'";
     default:
       return "an operation of a later version";
   }
@@ -258,7 +260,7 @@ void RunMachine::deliver_held() {
 }
 
 void RunMachine::check_is_known(const Event& event) const {
-  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::LOCK_LOST) {
+  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::CHILD_TOLD) {
     throw NewerFormat("the journal of run '" + facts_.id +
                       "' has an event of a later version of Holdfast; use a newer one");
   }
@@ -281,6 +283,12 @@ void RunMachine::deliver(const Event& event) {
       break;
     case Event::LOCK_LOST:
       lose_lock(event.operation());
+      break;
+    case Event::CHILD_STARTED:
+      permit_began(event.operation());
+      break;
+    case Event::CHILD_TOLD:
+      permit_told(event);
       break;
     case Event::SIGNALLED:
       take_signal(event);
@@ -350,6 +358,9 @@ RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
 // --- Events --------------------------------------------------------------------------------------
 
 void RunMachine::settle(const Event& event) {
+  if (event.kind() == Event::CHILD_ENDED && end_permit(event)) {
+    return;
+  }
   const Operation operation = pending_.take(event.operation());
   if (operation == nullptr) {
     return;  // It was given up meanwhile, or has ended in another way.
@@ -389,6 +400,12 @@ void RunMachine::settle_lock(const Event& event, RunOperation& operation) {
 void RunMachine::lose_lock(std::uint64_t operation) {
   if (const auto lock = locks_.find(operation); lock != locks_.end()) {
     lock->second.is_lost = true;
+  }
+  for (const auto& [child, permit] : permits_) {
+    if (permit->lock == operation && permit->phase == RunPermit::Phase::kHeld) {
+      lose_permit(*permit);
+      return;
+    }
   }
 }
 
@@ -569,7 +586,7 @@ void RunMachine::check_may_begin() {
     throw ContinueAsNew{};
   }
   for (auto& [operation, lock] : locks_) {
-    if (std::exchange(lock.is_lost, false)) {
+    if (lock.is_lost && !std::exchange(lock.is_told, true)) {
       throw StaleFence("run '" + facts_.id + "' does not have the lock '" + lock.gate +
                        "' any more: an operator has released it");
     }

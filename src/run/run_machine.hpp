@@ -23,6 +23,7 @@
 #include "pending_operations.hpp"
 #include "recent_requests.hpp"
 #include "run_handlers.hpp"
+#include "run_permit.hpp"
 #include "run_signals.hpp"
 
 namespace holdfast::detail {
@@ -59,6 +60,11 @@ struct BegunLock {
   std::uint64_t operation = 0;
   LockTerms terms;
 };
+/// Word to a child, by the operation that began it, or else to the parent.
+struct BegunTell {
+  std::optional<std::uint64_t> child;
+  record::RunEvent event;
+};
 /// The answer to an update.
 struct UpdateReply {
   std::string request;
@@ -90,6 +96,7 @@ struct Activated {
   std::vector<BegunLock> locks;
   /// Locks that are released, or not waited for any longer.
   std::vector<std::uint64_t> let_go;
+  std::vector<BegunTell> tells;
   std::vector<UpdateReply> replies;
   /// Operations that nobody waits for any more: a timer need not fire, a step and a child may stop,
   /// a lock is not wanted.
@@ -197,6 +204,19 @@ class RunMachine {
   [[nodiscard]] const std::string& gate_of(std::uint64_t operation) const {
     return locks_.at(operation).gate;
   }
+
+  // For `Permit`: run_machine_permits.cpp.
+
+  /// A child to which the lock passes when it begins. What becomes of it is seen in the permit.
+  [[nodiscard]] std::shared_ptr<RunPermit> begin_permit(std::uint64_t lock, std::string_view id,
+                                                        std::string_view queue,
+                                                        boost::json::value input);
+  /// Asks the child to end. Nothing, if it has.
+  void release_permit(RunPermit& permit) noexcept;
+  /// Asks the child to hold on for so long from now.
+  void renew_permit(RunPermit& permit, Duration lease);
+  void tell_parent(const boost::json::value& word);
+
   /// Settled with true when `predicate` is, and with false when the time is up.
   [[nodiscard]] Operation begin_condition(std::function<bool()> predicate,
                                           std::optional<Duration> timeout);
@@ -238,6 +258,11 @@ class RunMachine {
   void settle(const Event& event);
   void settle_lock(const Event& event, RunOperation& operation);
   void lose_lock(std::uint64_t operation);
+  void permit_began(std::uint64_t operation);
+  void permit_told(const Event& event);
+  /// False: it is none of a permit.
+  [[nodiscard]] bool end_permit(const Event& event);
+  void lose_permit(RunPermit& permit);
   void take_signal(const Event& event);
   void take_update(const Event& event);
   [[nodiscard]] std::vector<record::RunAnswer> last_answers() const;
@@ -284,9 +309,11 @@ class RunMachine {
   std::list<Condition> conditions_;
   struct Lock {
     std::string gate;
-    bool is_lost = false;  // The code has not been told so.
+    bool is_lost = false;
+    bool is_told = false;  // The code knows that it is.
   };
-  std::map<std::uint64_t, Lock> locks_;  // Asked for or held.
+  std::map<std::uint64_t, Lock> locks_;                          // Asked for or held.
+  std::map<std::uint64_t, std::shared_ptr<RunPermit>> permits_;  // Of children that have not ended.
   std::vector<Event> held_;
   std::optional<boost::json::value> continue_with_;
   std::exception_ptr handler_error_;

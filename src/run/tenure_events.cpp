@@ -51,6 +51,7 @@ bool is_for_its_next_one(const record::RunMessage& message) {
     case record::RunEvent::CHILD_ENDED:
     case record::RunEvent::LOCK_SETTLED:
     case record::RunEvent::LOCK_LOST:
+    case record::RunEvent::CHILD_TOLD:
       return false;
     default:
       return true;
