@@ -163,9 +163,8 @@ double us_each(const Crowd& crowd) {
   LockingProcess process(folder.file());
   if (crowd.one_lock_for_all) {
     const StartOptions named{.id = "keeper"};
-    static_cast<void>(
-        sync_wait(process.pool,
-                  process.engine->start(kKeepsOutTheOthers, std::string(kHotLock), named)));
+    static_cast<void>(sync_wait(
+        process.pool, process.engine->start(kKeepsOutTheOthers, std::string(kHotLock), named)));
   }
   start_all(process, crowd);
   if (crowd.one_lock_for_all) {
