@@ -30,7 +30,7 @@ using Version = std::uint64_t;
 /// later one counts. Keys and values are bytes, copied at the call.
 class Batch {
  public:
-  enum class Kind : std::uint8_t { kAbsent, kVersion, kGuard };
+  enum class Kind : std::uint8_t { kAbsent, kNew, kVersion, kGuard };
   struct Condition {
     Kind kind;
     std::string key;
@@ -39,10 +39,15 @@ class Batch {
   struct Write {
     std::string key;
     std::optional<std::string> value;  ///< Nothing: the key is erased.
+    bool is_new = false;               ///< It was put as such.
   };
 
   /// The key must not exist; otherwise the outcome is `Conflict`.
   Batch& require_absent(std::string_view key);
+  /// The same for a key that should never have existed, such as that of the next row of a journal:
+  /// a store need not look for it before it writes. If it finds it then, the batch is lost, with
+  /// all that was built on it.
+  Batch& require_new(std::string_view key);
   /// The key must exist at this version; otherwise the outcome is `Conflict`.
   Batch& require_version(std::string_view key, Version version);
   /// The same for a key that stands for the right to write at all, such as an epoch: otherwise the
@@ -59,6 +64,9 @@ class Batch {
   Batch& put(Key&& key, Value&& value) {
     return put_owned(std::forward<Key>(key), std::forward<Value>(value));
   }
+  /// The same for a key that does not exist, which is not checked: such as one with an id that
+  /// nobody else has. If it is erased again before it was written, it need not be written at all.
+  Batch& put_new(std::string key, std::string value);
   /// Erasing a key that does not exist is no error.
   Batch& erase(std::string_view key);
 
@@ -75,7 +83,7 @@ class Batch {
   [[nodiscard]] std::vector<Write> take_writes() && noexcept { return std::move(writes_); }
 
  private:
-  Batch& put_owned(std::string key, std::string value);
+  Batch& put_owned(std::string key, std::string value, bool is_new = false);
   Batch& add_condition(Kind kind, std::string_view key, Version version);
 
   std::vector<Condition> conditions_;

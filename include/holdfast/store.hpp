@@ -115,6 +115,8 @@ class Store {
   /// `OutcomeUnknown`, as its `commit` would have. What was applied before it is durable as well,
   /// or was lost with an error of its own, as on a full disk: ask for each that matters.
   [[nodiscard]] Task<void> until_durable(Version version);
+  /// Whether it is known to be, without waiting: false also if it is lost.
+  [[nodiscard]] bool is_durable(Version version) { return do_is_durable(version); }
 
   /// Calls `work` in a transaction of the store's own database, so that its SQL and the batch that
   /// it returns happen together, or neither does; returns when the outcome is durable. If a
@@ -167,6 +169,7 @@ class Store {
   /// Of a store that is `sql`.
   virtual Task<CommitOutcome> do_transact(TransactionWork work);
   virtual Task<void> do_until_durable(Version version) = 0;
+  virtual bool do_is_durable(Version /*version*/) { return false; }
   virtual std::shared_ptr<detail::WatchedPrefix> do_watch(std::string prefix) = 0;
 };
 

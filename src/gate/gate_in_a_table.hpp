@@ -34,8 +34,8 @@ class Table {
     return found;
   }
   Version commit(Batch batch) {
-    const auto version_of = [&](const std::string& key) {
-      const auto entry = find(key);
+    const auto version_of = [&](const Batch::Condition& condition) {
+      const auto entry = find(condition.key);
       return entry ? std::optional(entry->version) : std::nullopt;
     };
     EXPECT_EQ(broken_condition(batch, version_of), nullptr) << "nobody else writes";

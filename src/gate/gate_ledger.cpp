@@ -229,7 +229,7 @@ void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
   const std::string prefix = keys_.waiters();
   const std::vector<Batch::Write>& writes = batch.writes();
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    const auto& [key, value] = writes[i];
+    const std::string& key = writes[i].key;
     if (!rows.has_more_waiters() || key <= rows.waiters_known_to() || !key.starts_with(prefix)) {
       continue;
     }
@@ -237,9 +237,9 @@ void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
     if (!is_behind) {
       ahead_.clear();
       more_behind_ahead_ = true;
-    } else if (value && !is_written_again(writes, i)) {
+    } else if (writes[i].value && !is_written_again(writes, i)) {
       if (!more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
-        ahead_.push(key, *value);
+        ahead_.push(key, *writes[i].value);
       } else {
         more_behind_ahead_ = true;
       }

@@ -91,7 +91,7 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   waiter.set_format(kGateFormat);
   waiter.set_ticket(ticket);
   std::string key = keys_.waiter(rank_of(ticket, waiter.priority()), ticket);
-  batch_.put(key, waiter.SerializeAsString());
+  batch_.put_new(key, waiter.SerializeAsString());
   if (waiter.is_indexed()) {
     write_waits(key, waiter);
   }
@@ -159,7 +159,7 @@ void GateRows::grant(std::string holder_key, record::GateHolder holder) {
     batch_.put(unattended_key(keys_.name()), "");  // Those who look after it have one more to mind.
   }
   holder.set_format(kGateFormat);
-  batch_.put(holder_key, holder.SerializeAsString());
+  batch_.put_new(holder_key, holder.SerializeAsString());
   granted_.push_back(holder_key);
   std::string key = holder_key;
   holders_.insert_or_assign(std::move(key), Holder{std::move(holder_key), 0, std::move(holder)});

@@ -228,7 +228,7 @@ class Serving {
     admitted.weight = left.weight();
     if (left.has_granted_notice() && admitted.holder_key != asking_) {
       const record::GateNotice& notice = left.granted_notice();
-      rows_.batch().put(notice.key(), notice.value());
+      rows_.batch().put_new(notice.key(), notice.value());
       admitted.notice.emplace(GateRequest::Notice{notice.key(), notice.value()});
     }
     return Verdict::kNext;
@@ -535,17 +535,18 @@ void check_definition(std::string_view name, const GateDefinition& definition) {
 }
 
 void define(GateRows& rows, const GateDefinition& definition) {
+  if (rows.exists() && definition_of(rows.head()) == definition) {
+    return;  // It was checked when it was written.
+  }
   check_definition(rows.keys().name(), definition);
   if (!rows.exists()) {
     *rows.change_head().mutable_definition() = record_of(definition);
     return;
   }
-  const GateDefinition stored = definition_of(rows.head());
-  if (stored != definition) {
-    throw DefinitionMismatch(
-        joined({"'", rows.keys().name(), "' is defined as ", text_of(stored), ", and here as ",
-                text_of(definition), "; say the same everywhere, or give it another name"}));
-  }
+  throw DefinitionMismatch(
+      joined({"'", rows.keys().name(), "' is defined as ", text_of(definition_of(rows.head())),
+              ", and here as ", text_of(definition),
+              "; say the same everywhere, or give it another name"}));
 }
 
 }  // namespace holdfast::detail

@@ -28,22 +28,15 @@
 #include <holdfast/sqlite_store.hpp>
 #include <holdfast/task.hpp>
 
-#include "base/temp_folder.hpp"
 #include "benchmarks/etcd_locks.hpp"
 #include "benchmarks/harness.hpp"
-#include "store_sqlite/connection.hpp"
+#include "store_sqlite/raw_disk.hpp"
 #include "tests/servers/etcd_server.hpp"
 #include "tests/servers/process.hpp"
 
 namespace holdfast::bench {
 
 namespace {
-
-/// On the disk of the working directory: that of the temporary ones may be none.
-struct Folder : testing::TempFolder {
-  Folder() : TempFolder(std::filesystem::current_path()) {}
-  [[nodiscard]] std::filesystem::path file() const { return path() / "store.db"; }
-};
 
 /// A process with its locks.
 struct Process {
@@ -65,27 +58,6 @@ double per_second(std::uint64_t count, const Stopwatch& stopwatch) {
   return static_cast<double>(count) / (stopwatch.elapsed_ns() / 1e9);
 }
 
-// --- Raw SQLite ----------------------------------------------------------------------------------
-
-double raw_commits_per_second() {
-  constexpr std::uint64_t kCount = 2'000;
-  const Folder folder;
-  detail::Connection connection(folder.file().string(), "",
-                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-  connection.run("PRAGMA journal_mode = WAL");
-  connection.run("PRAGMA synchronous = FULL");
-  connection.run("CREATE TABLE entries(key BLOB NOT NULL PRIMARY KEY, value BLOB) WITHOUT ROWID");
-  detail::Statement put(connection, "INSERT OR REPLACE INTO entries VALUES(?1, ?2)");
-  const std::string value(200, 'v');
-  const Stopwatch stopwatch;
-  for (std::uint64_t i = 0; i < kCount; ++i) {
-    put.bind(1, std::to_string(i % 16)).bind(2, value).run();
-  }
-  return per_second(kCount, stopwatch);
-}
-
-double raw_commit_us() { return 1e6 / raw_commits_per_second(); }
-
 // --- One process ---------------------------------------------------------------------------------
 
 Task<void> lock_and_unlock(DurableMutex mutex, std::uint64_t count) {
@@ -97,7 +69,7 @@ Task<void> lock_and_unlock(DurableMutex mutex, std::uint64_t count) {
 
 double uncontended() {
   constexpr std::uint64_t kCount = 1'000;
-  const Folder folder;
+  const DiskFolder folder;
   Process process(folder.file());
   const Stopwatch stopwatch;
   sync_wait(process.pool, lock_and_unlock(process.gates.mutex("m"), kCount));
@@ -112,7 +84,7 @@ Task<void> pass_on(DurableMutex mutex, std::uint64_t count) {
 }
 
 double handoffs_per_second(std::uint64_t tasks, std::uint64_t count_each) {
-  const Folder folder;
+  const DiskFolder folder;
   Process process(folder.file());
   std::deque<Spawned<void>> running;
   const Stopwatch stopwatch;
@@ -164,7 +136,7 @@ Task<void> go_in(DurableMutex mutex, HandOffs& hand_offs, bool again) {
 }
 
 double handoff_us_with(std::uint64_t waiters) {
-  const Folder folder;
+  const DiskFolder folder;
   Process process(folder.file());
   DurableMutex mutex = process.gates.mutex("m");
   DurableHold first = sync_wait(process.pool, mutex.acquire());
@@ -222,7 +194,7 @@ void take_turns(const std::filesystem::path& file, Shared& shared) {
 
 /// The median from one grant to the next.
 double between_processes_us() {
-  const Folder folder;
+  const DiskFolder folder;
   void* const memory =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "no shared memory");
@@ -249,7 +221,7 @@ double between_processes_us() {
 /// What the kernel's file lock costs, which nothing survives.
 double flock_per_second() {
   constexpr std::uint64_t kCount = 100'000;
-  const Folder folder;
+  const DiskFolder folder;
   const int file = ::open((folder.path() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   require(file >= 0, "no lock file");
   const Stopwatch stopwatch;

@@ -17,6 +17,9 @@ namespace holdfast::detail {
 
 namespace {
 
+/// So many runs are driven in a row before others may use the thread.
+constexpr int kFollowersMax = 64;
+
 RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   RunMachine::Facts facts;
   facts.id = id_of(head, place);
@@ -157,7 +160,7 @@ void LiveRun::resume() {
 bool LiveRun::deliver(Mail mail) {
   const Taken taken = take(std::move(mail));
   if (taken == Taken::kAsFirst) {
-    tenure_->world().tasks.run(drive(shared_from_this()));
+    drive_apart();
   }
   return taken != Taken::kNot;
 }
@@ -188,12 +191,39 @@ std::optional<std::vector<Mail>> LiveRun::take_mail() {
   return std::exchange(mail_, {});
 }
 
+/// And then the one that it has let in, and so on: a lock goes from hand to hand in one thread.
 Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
+  for (int followers = 0; followers < kFollowersMax; ++followers) {
+    std::shared_ptr<LiveRun> next = co_await drive_one(run);
+    if (next == nullptr) {
+      co_return;
+    }
+    run = std::move(next);
+  }
+  run->drive_apart();  // Others want this thread, too.
+}
+
+void LiveRun::drive_apart() { tenure_->world().tasks.run(drive(shared_from_this())); }
+
+/// It need not wait for what this one does next.
+void LiveRun::drive_follower_apart() {
+  if (const auto follower = std::exchange(follower_, nullptr)) {
+    follower->drive_apart();
+  }
+}
+
+/// Until there is nothing to do, or it does not go on here. The one to be driven next, or null.
+Task<std::shared_ptr<LiveRun>> LiveRun::drive_one(std::shared_ptr<LiveRun> run) {
   for (;;) {
+    // Before others may drive it.
+    std::shared_ptr<LiveRun> follower = std::exchange(run->follower_, nullptr);
     std::optional<std::vector<Mail>> mails = run->take_mail();
     if (!mails) {
       run->tenure_->world().rests.ring();
-      co_return;
+      co_return follower;
+    }
+    if (follower != nullptr) {
+      follower->drive_apart();
     }
     bool goes_on = false;
     std::string failure;
@@ -201,7 +231,7 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
     try {
       goes_on = co_await run->handle(*std::move(mails));
     } catch (const Cancelled&) {
-      co_return;  // The engine ends.
+      co_return nullptr;  // The engine ends.
     } catch (const Error& error) {
       failure = error.what();
       is_its_own =
@@ -213,7 +243,7 @@ Task<void> LiveRun::drive(std::shared_ptr<LiveRun> run) {
       run->tenure_->end(failure);
     }
     if (!goes_on) {
-      co_return;
+      co_return std::exchange(run->follower_, nullptr);
     }
   }
 }
@@ -245,6 +275,7 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, 
     }
     co_return outcome;
   }
+  run->drive_follower_apart();
   bool has_mail = false;
   {
     const std::lock_guard lock(run->mutex_);
@@ -252,7 +283,7 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, 
     run->last_driven_ = run->tenure_->world().store.clock().now();
   }
   if (has_mail) {
-    run->tenure_->world().tasks.run(drive(run));
+    run->drive_apart();
   } else {
     run->tenure_->world().rests.ring();
   }

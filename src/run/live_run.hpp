@@ -120,6 +120,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   /// False: it is not in memory any more.
   [[nodiscard]] bool deliver(Mail mail);
+  enum class Taken : std::uint8_t { kNot, kAsFirst, kBehindOthers };
+  /// The same for who drives runs itself: `kAsFirst`, nobody drives this one yet.
+  [[nodiscard]] Taken take(Mail mail);
   /// The same; if nobody drives the run, this thread does, for as long as there is nothing to wait
   /// for.
   void deliver_here(Mail mail);
@@ -185,8 +188,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   };
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
-  enum class Taken : std::uint8_t { kNot, kAsFirst, kBehindOthers };
-  [[nodiscard]] Taken take(Mail mail);
+  [[nodiscard]] static Task<std::shared_ptr<LiveRun>> drive_one(std::shared_ptr<LiveRun> run);
+  void drive_apart();
+  void drive_follower_apart();
   [[nodiscard]] std::optional<std::vector<Mail>> take_mail();
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
@@ -238,6 +242,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Or there is none yet.
   [[nodiscard]] bool last_row_is_in_head() const;
   void require_last_row(Batch& batch) const;
+  void build_on(Batch& batch, const std::string& key, Version version) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -259,13 +264,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     return !locks_.empty() || head_.holds_size() > 0;
   }
   [[nodiscard]] bool has_permits() const;
-  [[nodiscard]] GateRequest request_for(const BegunLock& lock, bool is_all_it_waits_for,
-                                        StoreTime now);
+  [[nodiscard]] GateRequest request_for(const BegunLock& lock, StoreTime now);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
   void guard_locks(Batch& batch, const record::Activation& row) const;
   void after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
                        Version version);
+  void hand_over(Outgoing grant, Writing& writing);
   void remember_locks(const Activated& activated, const record::Activation& row);
   [[nodiscard]] Task<void> complete_grants(std::vector<Mail>& mails);
   void deliver_granted();
@@ -294,6 +299,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::map<std::uint64_t, OpenLock> locks_;
   std::vector<record::RunEvent> granted_;  // By the last commit, to be delivered.
   std::vector<record::RunEvent> found_;
+  std::shared_ptr<LiveRun> follower_;  // That it has let in, and that is to be driven next.
 
   mutable std::mutex mutex_;
   std::vector<Mail> mail_;

@@ -209,7 +209,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
     head_.set_signals_kept(full);
     std::optional<RowInHead> row;
     if (!is_new) {
-      writing.batch.require_version(key, head_version_);
+      build_on(writing.batch, key, head_version_);
     } else if (activated.record.format() != 0) {
       row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
@@ -226,7 +226,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted)
   if (!is_new) {
     require_last_row(writing.batch);
     const std::string row = tenure_->keys().journal_row(uid_, next_row_);
-    writing.batch.require_absent(row).put(row, activated.record.SerializeAsString());
+    writing.batch.require_new(row).put(row, activated.record.SerializeAsString());
   }
 }
 
@@ -234,13 +234,21 @@ bool LiveRun::last_row_is_in_head() const {
   return next_row_ == 0 || (next_row_ == 1 && head_.has_first());
 }
 
-/// A row that was applied can be lost still, to a disk that is full: what follows from it must not
-/// be written then, and there need not be anybody who waits until it is durable.
 void LiveRun::require_last_row(Batch& batch) const {
   if (last_row_is_in_head()) {
-    batch.require_version(tenure_->keys().run(uid_), head_version_);
+    build_on(batch, tenure_->keys().run(uid_), head_version_);
   } else {
-    batch.require_version(tenure_->keys().journal_row(uid_, next_row_ - 1), last_version_);
+    build_on(batch, tenure_->keys().journal_row(uid_, next_row_ - 1), last_version_);
+  }
+}
+
+/// A row that was applied can be lost still, to a disk that is full: what follows from it must not
+/// be written then, and there need not be anybody who waits until it is durable. One that is
+/// durable is there, as nobody else writes rows of this run while the epoch is ours: so nobody has
+/// to look for it on the disk, when it is long ago that it was written.
+void LiveRun::build_on(Batch& batch, const std::string& key, Version version) const {
+  if (!tenure_->world().store.is_durable(version)) {
+    batch.require_version(key, version);
   }
 }
 
@@ -323,7 +331,7 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
   }
   std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
-    writing.batch.require_version(key, head_version_);
+    build_on(writing.batch, key, head_version_);
     if (!last_row_is_in_head()) {
       require_last_row(writing.batch);
     }

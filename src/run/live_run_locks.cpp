@@ -19,6 +19,9 @@ namespace holdfast::detail {
 
 namespace {
 
+/// The payload of one who will not have the lock, or has it already.
+constexpr const char* kNoGrant = "null";
+
 record::RunEvent lock_event(record::RunEvent::Kind kind, std::uint64_t operation) {
   record::RunEvent event;
   event.set_kind(kind);
@@ -63,9 +66,7 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 
 }  // namespace
 
-/// What waits for others only by this lock, and holds something that others may wait for, can be
-/// part of a circle.
-GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for, StoreTime now) {
+GateRequest LiveRun::request_for(const BegunLock& lock, StoreTime now) {
   const LockTerms& terms = lock.terms;
   GateRequest request;
   request.holder = machine_.facts().id;
@@ -83,8 +84,6 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.actors.push_back(run_actor(uid_));
   request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
                         head_.parent().blocked().end());
-  request.may_hold_others =
-      is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty() || has_permits());
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
@@ -109,8 +108,8 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   const auto let_go = [&](std::uint64_t operation, record::GateGrant::End how) {
     if (const auto lock = locks_.find(operation); lock != locks_.end()) {
       const OpenLock& open = lock->second;
-      deeds[open.gate].endings.push_back(
-          {run_holder_key(open.gate, uid_, operation), open.waiter_key, how});
+      deeds[open.gate].endings.push_back({run_holder_key(open.gate, uid_, operation),
+                                          open.fence == 0 ? open.waiter_key : std::string(), how});
     }
   };
   for (const std::uint64_t operation : activated.let_go) {
@@ -119,12 +118,13 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   for (const std::uint64_t operation : activated.given_up) {
     let_go(operation, record::GateGrant::ABANDONED);
   }
+  const auto is_let_go = [&](std::uint64_t operation) {
+    return std::ranges::find(activated.let_go, operation) != activated.let_go.end() ||
+           std::ranges::find(activated.given_up, operation) != activated.given_up.end();
+  };
   if (activated.end) {
     for (const auto& [operation, lock] : locks_) {
-      const bool is_released =
-          std::ranges::find(activated.let_go, operation) != activated.let_go.end() ||
-          std::ranges::find(activated.given_up, operation) != activated.given_up.end();
-      if (!is_released) {
+      if (!is_let_go(operation)) {
         let_go(operation, record::GateGrant::ABANDONED);
       }
     }
@@ -136,12 +136,18 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
     }
     return deeds;
   }
+  // What waits for others only by this lock, and holds something that others may wait for, can be
+  // part of a circle.
   const bool is_all = machine_.waits_for_one_alone();
+  const bool keeps_some = has_permits() || std::ranges::any_of(locks_, [&](const auto& lock) {
+                            return !is_let_go(lock.first);
+                          });
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
     ask.definition = lock.terms.definition;
-    ask.request = request_for(lock, is_all, now);
+    ask.request = request_for(lock, now);
+    ask.request.may_hold_others = is_all && (keeps_some || ask.request.actors.size() > 1);
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }
   return deeds;
@@ -176,7 +182,7 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
       case Asked::Outcome::kRefused:
         if (lock.terms.only_tries) {
           changes.events.push_back(lock_event(record::RunEvent::LOCK_SETTLED, lock.operation));
-          changes.events.back().set_payload("null");
+          changes.events.back().set_payload(kNoGrant);
         } else {
           changes.events.push_back(failed(lock.operation, refusal_of(lock.terms, ask->asked.why)));
         }
@@ -214,11 +220,13 @@ void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, 
   if (changes.deeds.empty()) {
     return;
   }
-  for (const GateRequest::Notice& notice : changes.gates.committed(version)) {
+  for (RunGates::Change::LetIn& let_in : changes.gates.committed(version)) {
+    auto& [key, value] = let_in.notice;
     record::RunMessage message;
-    if (message.ParseFromString(notice.value)) {
-      writing.messages.push_back(
-          {place_in_message_key(notice.key, message.uid()), notice.key, std::move(message)});
+    if (message.ParseFromString(value)) {
+      message.mutable_event()->set_payload(payload_text(grant_value(let_in.grant)));
+      RunPlace to = place_in_message_key(key, message.uid());
+      hand_over({std::move(to), std::move(key), std::move(message)}, writing);
     }
   }
   for (const BegunLock& lock : activated.locks) {
@@ -230,6 +238,17 @@ void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, 
     }
   }
   changes.gates = {};  // Others may have their turn.
+}
+
+/// The first one that is in memory here is driven next by whoever drives this one: to send it a
+/// message, and to have that taken by another thread, would take longer than all else.
+void LiveRun::hand_over(Outgoing grant, Writing& writing) {
+  const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(grant.to);
+  const bool is_taken = there != nullptr && follower_ == nullptr &&
+                        there->take_here(grant.key, grant.message, follower_);
+  if (!is_taken) {
+    writing.messages.push_back(std::move(grant));
+  }
 }
 
 void LiveRun::remember_locks(const Activated& activated, const record::Activation& row) {
@@ -252,7 +271,7 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
       if (lock->second.fence != 0) {
         return;  // It was told twice.
       }
-      if (event.has_failure() || event.payload() == "null") {
+      if (event.has_failure() || event.payload() == kNoGrant) {
         locks_.erase(lock);
       } else {
         lock->second.fence = read_grant(parse_payload(event.payload())).fence;
@@ -271,23 +290,31 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
 
 // --- Mail ----------------------------------------------------------------------------------------
 
-/// Whoever let it in did not know with what fence.
+/// Whoever let it in may not have known with what fence. From now on it is a holder: what it does
+/// next is on condition that it still is.
 Task<void> LiveRun::complete_grants(std::vector<Mail>& mails) {
   for (Mail& mail : mails) {
     record::RunEvent& event = mail.event;
-    if (event.kind() != record::RunEvent::LOCK_SETTLED || event.has_failure() ||
-        !event.payload().empty()) {
+    if (event.kind() != record::RunEvent::LOCK_SETTLED || event.has_failure()) {
       continue;
     }
-    event.set_payload("null");
     const auto lock = locks_.find(event.operation());
-    if (lock == locks_.end() || lock->second.fence != 0) {
-      continue;  // It is not wanted any more, or known already.
+    const bool is_wanted = lock != locks_.end() && lock->second.fence == 0;
+    if (!event.payload().empty()) {
+      if (is_wanted && event.payload() != kNoGrant) {
+        lock->second.fence = read_grant(parse_payload(event.payload())).fence;
+      }
+      continue;
+    }
+    event.set_payload(kNoGrant);
+    if (!is_wanted) {
+      continue;
     }
     const std::string key = run_holder_key(lock->second.gate, uid_, event.operation());
     const std::optional<Entry> holder = co_await tenure_->world().store.get(key, Read::kApplied);
     if (holder) {
       event.set_payload(payload_text(grant_value(grant_in(*holder))));
+      lock->second.fence = holder->version;
     } else {
       const Dropped dropped("'" + lock->second.gate + "': an operator released it before run '" +
                             machine_.facts().id + "' saw that it had it");

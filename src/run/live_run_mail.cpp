@@ -154,6 +154,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   if (transactions.empty()) {
     co_return !is_gone();
   }
+  drive_follower_apart();
   const bool stays = co_await transact_first(std::move(transactions));
   co_return stays;
 }

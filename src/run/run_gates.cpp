@@ -186,23 +186,24 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
   }
 }
 
-std::vector<GateRequest::Notice> RunGates::Change::committed(Version version) {
-  std::vector<GateRequest::Notice> notices;
+std::vector<RunGates::Change::LetIn> RunGates::Change::committed(Version version) {
+  std::vector<LetIn> let_in;
   for (Part& part : parts_) {
     GateLedger& ledger = part.room->ledger;
     const bool is_written = part.prepared.rows && part.prepared.rows->changed();
     ledger.settle(part.prepared, is_written ? version : 0);
-    const Served& served = part.prepared.changed.served;
-    for (const Admitted& admitted : served.admitted) {
+    Served& served = part.prepared.changed.served;
+    for (Admitted& admitted : served.admitted) {
       if (admitted.notice) {
-        notices.push_back(*admitted.notice);
+        let_in.push_back(
+            {*std::move(admitted.notice), {version, ledger.rows()->slots_of(admitted.holder_key)}});
       }
     }
     if (ledger.rows()->head().unattended()) {
       gates_->note(ledger.keys().name(), ledger.rows()->head_version(), served.look_again_at);
     }
   }
-  return notices;
+  return let_in;
 }
 
 // --- Gates at which runs wait --------------------------------------------------------------------

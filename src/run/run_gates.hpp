@@ -61,7 +61,7 @@ class RunGates {
   /// A lock that is let go of, be it held or waited for.
   struct Ending {
     std::string holder_key;
-    std::string waiter_key;  ///< Empty: it did not wait.
+    std::string waiter_key;  ///< Empty: it does not wait.
     record::GateGrant::End how = record::GateGrant::RELEASED;
   };
   /// What is done at one gate. The endings come first.
@@ -84,8 +84,12 @@ class RunGates {
    public:
     Change() = default;
     [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
-    /// Those who were let in and have to be told; the rows for that are in the batch.
-    [[nodiscard]] std::vector<GateRequest::Notice> committed(Version version);
+    /// One who was let in and has to be told; the row for that is in the batch.
+    struct LetIn {
+      GateRequest::Notice notice;
+      LockGrant grant;
+    };
+    [[nodiscard]] std::vector<LetIn> committed(Version version);
 
    private:
     friend class RunGates;

@@ -170,6 +170,14 @@ Task<std::string> goes_on_after_loss(Context& ctx) {
 }
 const auto kGoesOnAfterLoss = workflow("goes_on_after_loss", goes_on_after_loss);
 
+Task<std::string> writes_at_once(Context& ctx) {
+  const RunLock lock = co_await ctx.lock("m");
+  auto cell = ctx.global().cell<std::string>("written");
+  co_await cell.set("under the lock");
+  co_return "wrote";
+}
+const auto kWritesAtOnce = workflow("writes_at_once", writes_at_once);
+
 Task<std::string> reads(Context& ctx, bool writes) {
   auto wait = writes ? ctx.unique_lock("table") : ctx.shared_lock("table");
   const RunLock lock = co_await wait;
@@ -240,6 +248,7 @@ class RunLocksTest : public testing_runs::EngineWorld {
     engine.add(kTakesPermits);
     engine.add(kSaysOtherwise);
     engine.add(kGoesOnAfterLoss);
+    engine.add(kWritesAtOnce);
     engine.add(kReads);
     engine.add(kTakesTurnsAtRate);
     engine.add(kTakesAll);
@@ -276,6 +285,12 @@ class RunLocksTest : public testing_runs::EngineWorld {
 };
 
 using Strings = std::vector<std::string>;
+
+bool lets_in(const Batch& batch) {
+  return std::ranges::any_of(batch.writes(), [](const Batch::Write& write) {
+    return write.value && write.key.find("/holder/") != std::string::npos;
+  });
+}
 
 std::string numbered(int number) { return std::string("r").append(std::to_string(number)); }
 
@@ -337,6 +352,52 @@ TEST_F(RunLocksTest, AWaitKeepsItsPlaceThroughCrashes) {
       EXPECT_EQ(events, (Strings{"a in", "a out", "b in", "b out", "c in", "c out"}));
     }
   }
+}
+
+/// The commit that lets it in is made, and no other one by this process.
+TEST_F(RunLocksTest, WhoeverWasLetInByAProcessThatDiedBeforeItSawThatIsIn) {
+  Process& here = process();
+  for (const char* id : {"a", "b", "c"}) {
+    start(here, id, kHolds, "m");
+  }
+  bool is_let_in = false;
+  here.store->before_commit = [&](const Batch& batch) {
+    if (is_let_in) {
+      throw StoreFailed("the process is dead");
+    }
+    is_let_in = lets_in(batch);
+  };
+  go(here, "a");
+  ASSERT_TRUE(is_let_in);
+  const GateInfo before = gate(here);
+  ASSERT_EQ(before.holders.size(), 1U);
+  kill(here);
+  advance(1min);
+  Process& next = process();
+  EXPECT_EQ(holders(next), Strings{"b"});
+  EXPECT_EQ(gate(next).holders.front().fence, before.holders.front().fence);
+  go(next, "b");
+  EXPECT_EQ(holders(next), Strings{"c"});
+  EXPECT_EQ(count_rows(next, "inbox/"), 0U);
+}
+
+TEST_F(RunLocksTest, ManyInOneProcessAreLetInOneAfterTheOther) {
+  Process& here = process();
+  constexpr int kMany = 300;
+  for (int i = 0; i < kMany; ++i) {
+    start(here, numbered(i), kHolds, "m");
+  }
+  for (int i = 0; i < kMany; ++i) {
+    run(here, here.engine->signal(numbered(kMany - 1 - i), "go", std::string("gone")));
+  }
+  Strings expected;
+  for (int i = 0; i < kMany; ++i) {
+    expected.push_back(numbered(i) + " in");
+    expected.push_back(numbered(i) + " out");
+  }
+  EXPECT_EQ(events, expected);
+  EXPECT_EQ(count_rows(here, "inbox/"), 0U);
+  EXPECT_EQ(count_rows(here, "gate/m/holder"), 0U);
 }
 
 TEST_F(RunLocksTest, OneProcessLetsInARunOfAnother) {
@@ -593,6 +654,33 @@ TEST_F(RunLocksTest, ALockThatIsTakenAwayByForceIsNotWrittenUnder) {
   EXPECT_EQ(holders(here), Strings{"b"});
   go(here, "b");
   EXPECT_EQ(run(here, winner.result()), "wrote");
+}
+
+/// Between the commit that let it in and the one with what it did inside.
+TEST_F(RunLocksTest, NorIsOneThatIsTakenAwayBeforeItWasSeen) {
+  Process& here = process();
+  Process& far = client();
+  auto first = start(here, "a", kHolds, "m");
+  auto second = start(here, "b", kWritesAtOnce);
+  bool is_let_in = false;
+  here.store->before_commit = [&](const Batch& batch) {
+    if (is_let_in) {
+      here.store->before_commit = nullptr;
+      GateControl control(*far.store);
+      const auto info = run_in_between(far, inspect_gate(*far.store, "m"));
+      const auto released = run_in_between(
+          far, control.force_release("m", info->holders.front().fence, {.by = "ops"}));
+      EXPECT_TRUE(released);
+    }
+    is_let_in = is_let_in || lets_in(batch);
+  };
+  go(here, "a");
+  ASSERT_TRUE(is_let_in);
+  EXPECT_EQ(run(here, first.result()), "gone");
+  advance(1min);
+  EXPECT_THROW(static_cast<void>(run(here, second.result())), RunFailed);
+  EXPECT_EQ(count_rows(here, "cell/"), 0U);
+  EXPECT_EQ(holders(here), Strings{});
 }
 
 TEST_F(RunLocksTest, ARunThatWasResetDoesNotHaveTheLocksOfTheOneBefore) {

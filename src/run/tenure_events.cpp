@@ -183,6 +183,35 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   }
 }
 
+bool Tenure::take_here(const std::string& key, const record::RunMessage& message,
+                       std::shared_ptr<LiveRun>& to_drive) {
+  std::shared_ptr<LiveRun> run;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = runs_.find(message.uid());
+    if (found == runs_.end()) {
+      return false;
+    }
+    if (!taken_.insert(key).second) {
+      return true;
+    }
+    run = found->second;
+  }
+  switch (run->take(mail_of(key, message))) {
+    case LiveRun::Taken::kNot: {
+      const std::lock_guard lock(mutex_);
+      taken_.erase(key);
+      return false;
+    }
+    case LiveRun::Taken::kAsFirst:
+      to_drive = std::move(run);
+      return true;
+    case LiveRun::Taken::kBehindOthers:
+      return true;
+  }
+  return false;
+}
+
 Task<void> Tenure::pass_on(std::string key, record::RunMessage message) {
   const std::string uid = message.uid();
   const record::RunMessage whole = message;

@@ -23,6 +23,7 @@ struct Change {
   std::string_view key;
   const std::string* value;  ///< Null: erase it.
   Version version;
+  bool must_be_new = false;  ///< If the disk has it, nothing is written: `StoreBusy`.
 };
 
 /// A disk as the committer knows it. What it throws says what happened: `StoreBusy`, `StoreFull`
@@ -62,6 +63,8 @@ class Backend {
   /// During a turn: adds to the transaction, which begins with the first one. Of two changes of a
   /// key the later one counts. They stay where they are until `commit` has returned.
   virtual void write(std::span<const Change> changes) = 0;
+  /// Whether `write` heeds `Change::must_be_new`.
+  [[nodiscard]] virtual bool checks_what_must_be_new() const noexcept { return false; }
   /// During a turn, before anything is written: begins the transaction, and calls `work` in it for
   /// statements of the caller. `write` and `commit` go on with it, or `roll_back` ends it. If
   /// `work` throws, that is thrown on, and the transaction is over; `TransactionRefused` likewise.

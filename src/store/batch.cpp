@@ -17,6 +17,8 @@ Batch& Batch::add_condition(Kind kind, std::string_view key, Version version) {
 
 Batch& Batch::require_absent(std::string_view key) { return add_condition(Kind::kAbsent, key, 0); }
 
+Batch& Batch::require_new(std::string_view key) { return add_condition(Kind::kNew, key, 0); }
+
 Batch& Batch::require_version(std::string_view key, Version version) {
   return add_condition(Kind::kVersion, key, version);
 }
@@ -29,9 +31,13 @@ Batch& Batch::put(std::string_view key, std::string_view value) {
   return put_owned(std::string(key), std::string(value));
 }
 
-Batch& Batch::put_owned(std::string key, std::string value) {
+Batch& Batch::put_new(std::string key, std::string value) {
+  return put_owned(std::move(key), std::move(value), true);
+}
+
+Batch& Batch::put_owned(std::string key, std::string value, bool is_new) {
   bytes_ += key.size() + value.size();
-  writes_.push_back({std::move(key), std::move(value)});
+  writes_.push_back({std::move(key), std::move(value), is_new});
   return *this;
 }
 

@@ -46,7 +46,10 @@ std::vector<Change> changes_of(const RowList& rows) {
   std::vector<Change> changes;
   changes.reserve(rows.size());
   rows.for_each([&](const Row& row) {
-    changes.push_back({row.key, row.value ? &*row.value : nullptr, row.version});
+    if (row.is_for_the_disk()) {
+      changes.push_back(
+          {row.key, row.value ? &*row.value : nullptr, row.version, row.must_be_new()});
+    }
   });
   if (!std::ranges::is_sorted(changes, {}, &Change::key)) {
     std::ranges::sort(changes, {}, &Change::key);
@@ -57,7 +60,11 @@ std::vector<Change> changes_of(const RowList& rows) {
 std::vector<std::string_view> keys_of(const RowList& rows) {
   std::vector<std::string_view> keys;
   keys.reserve(rows.size());
-  rows.for_each([&](const Row& row) { keys.push_back(row.key); });
+  rows.for_each([&](const Row& row) {
+    if (row.is_for_the_disk()) {
+      keys.push_back(row.key);
+    }
+  });
   return keys;
 }
 
@@ -105,7 +112,15 @@ bool Committer::can_decide_at_once(const Batch& batch) {
   return has_turn_ && !yielding_ && !deciding_ && queue_.empty() &&
          !is_enough(rows_.gathered(), gathered_batches_) &&
          std::all_of(batch.conditions().begin(), batch.conditions().end(),
-                     [&](const auto& condition) { return rows_.find(condition.key) != nullptr; });
+                     [&](const auto& condition) { return !has_to_be_read(condition); });
+}
+
+bool Committer::has_to_be_read(const Batch::Condition& condition) {
+  return rows_.find(condition.key) == nullptr && !is_checked_later(condition);
+}
+
+bool Committer::is_checked_later(const Batch::Condition& condition) const noexcept {
+  return condition.kind == Batch::Kind::kNew && backend_.checks_what_must_be_new();
 }
 
 bool Committer::complete_when_decided(Request& request) {
@@ -119,27 +134,42 @@ bool Committer::complete_when_decided(Request& request) {
 }
 
 CommitOutcome Committer::decide(Batch& batch) {
-  const auto version_of = [&](const std::string& key) {
-    const Row* row = rows_.find(key);
-    HOLDFAST_CHECK(row != nullptr, "a batch was decided on a key that was not read");
-    return row->value ? std::optional(row->version) : std::nullopt;
+  const auto version_of = [&](const Batch::Condition& condition) {
+    const Row* row = rows_.find(condition.key);
+    HOLDFAST_CHECK(row != nullptr || is_checked_later(condition),
+                   "a batch was decided on a key that was not read");
+    return row != nullptr && row->value ? std::optional(row->version) : std::nullopt;
   };
   if (const Batch::Condition* broken = broken_condition(batch, version_of)) {
     return refusal(*broken, entry_of(broken->key, *rows_.find(broken->key)));
   }
-  gather(std::move(batch).take_writes());
+  gather(batch);
   return Committed{last_};
 }
 
-void Committer::gather(std::vector<Batch::Write> writes) {
-  if (writes.empty()) {
+void Committer::gather(Batch& batch) {
+  if (batch.writes().empty()) {
     return;
   }
   ++last_;
   ++gathered_batches_;
-  for (Batch::Write& write : writes) {
-    rows_.gather(std::move(write.key), std::move(write.value), last_);
+  const auto is_to_be_checked = [&](const std::string& key) {
+    const auto& conditions = batch.conditions();
+    return std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
+      return is_checked_later(condition) && condition.key == key && rows_.find(key) == nullptr;
+    });
+  };
+  for (Batch::Write& write : std::move(batch).take_writes()) {
+    const OnDisk on_disk = write.is_new                  ? OnDisk::kNothing
+                           : is_to_be_checked(write.key) ? OnDisk::kNothingToBeChecked
+                                                         : OnDisk::kUnknown;
+    rows_.gather(std::move(write.key), std::move(write.value), last_, on_disk);
   }
+}
+
+bool Committer::is_durable(Version version) {
+  const std::lock_guard lock(mutex_);
+  return version <= durable_ && find_lost(version) == nullptr;
 }
 
 const Committer::Lost* Committer::find_lost(Version version) const noexcept {
@@ -393,7 +423,7 @@ void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {
   std::vector<std::pair<Request*, std::string_view>> wanted;
   for (Request* request : requests) {
     for (const Batch::Condition& condition : request->batch_.conditions()) {
-      if (rows_.find(condition.key) == nullptr) {
+      if (has_to_be_read(condition)) {
         wanted.emplace_back(request, condition.key);
       }
     }

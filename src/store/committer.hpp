@@ -116,6 +116,9 @@ class Committer {
   };
   [[nodiscard]] AppliedOver applied_over(std::string_view prefix, std::string_view after);
 
+  /// False also if it is lost.
+  [[nodiscard]] bool is_durable(Version version);
+
   /// Throws if the disk has failed.
   void check_usable();
 
@@ -188,7 +191,10 @@ class Committer {
   /// False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
   [[nodiscard]] CommitOutcome decide(Batch& batch);
-  void gather(std::vector<Batch::Write> writes);
+  void gather(Batch& batch);
+  [[nodiscard]] bool has_to_be_read(const Batch::Condition& condition);
+  /// When it is written.
+  [[nodiscard]] bool is_checked_later(const Batch::Condition& condition) const noexcept;
   void forget_undurable(const std::exception_ptr& why);
   [[nodiscard]] const Lost* find_lost(Version version) const noexcept;
 

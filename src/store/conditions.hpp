@@ -13,18 +13,25 @@ namespace holdfast::detail {
 
 [[nodiscard]] inline bool holds(const Batch::Condition& condition,
                                 std::optional<Version> version) noexcept {
-  return condition.kind == Batch::Kind::kAbsent ? !version.has_value()
-                                                : version == condition.version;
+  switch (condition.kind) {
+    case Batch::Kind::kAbsent:
+    case Batch::Kind::kNew:
+      return !version.has_value();
+    case Batch::Kind::kVersion:
+    case Batch::Kind::kGuard:
+      break;
+  }
+  return version == condition.version;
 }
 
 /// The first condition of `batch` that does not hold, guards before all others; null if all hold.
-/// `version_of(key)` is the key's version, or nothing if it is absent.
-template <std::invocable<const std::string&> VersionOf>
+/// `version_of(condition)` is the version of its key, or nothing if it is absent.
+template <std::invocable<const Batch::Condition&> VersionOf>
 const Batch::Condition* broken_condition(const Batch& batch, const VersionOf& version_of) {
   const Batch::Condition* broken = nullptr;
   for (const Batch::Condition& condition : batch.conditions()) {
     const bool guard = condition.kind == Batch::Kind::kGuard;
-    if ((broken == nullptr || guard) && !holds(condition, version_of(condition.key))) {
+    if ((broken == nullptr || guard) && !holds(condition, version_of(condition))) {
       if (guard) {
         return &condition;
       }

@@ -130,6 +130,8 @@ class DiskStore final : public Store {
     durable.rethrow();
   }
 
+  bool do_is_durable(Version version) override { return committer_.is_durable(version); }
+
   std::shared_ptr<WatchedPrefix> do_watch(std::string prefix) override {
     return watches_->add(std::move(prefix));
   }

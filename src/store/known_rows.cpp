@@ -66,7 +66,8 @@ const Row* KnownRows::find(std::string_view key) {
   return gap_of(key) == gaps_.end() ? nullptr : &kAbsent;
 }
 
-void KnownRows::gather(std::string key, std::optional<std::string> value, Version version) {
+void KnownRows::gather(std::string key, std::optional<std::string> value, Version version,
+                       OnDisk on_disk) {
   const auto place = index_.find(std::string_view(key));
   if (place != index_.end() && place->row->gathering_ == gathering_) {
     Row& row = *place->row;
@@ -78,6 +79,7 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
   }
   Row& row = make(std::move(key), std::move(value), version);
   row.gathering_ = gathering_;
+  row.on_disk_ = on_disk;
   gathered_.push(row);
   if (place == index_.end()) {
     index_.insert({&row});
@@ -128,6 +130,7 @@ Row& KnownRows::make(std::string key, std::optional<std::string> value, Version 
   row.version = version;
   row.gathering_ = 0;
   row.superseded_ = false;
+  row.on_disk_ = OnDisk::kUnknown;
   row.used_ = false;
   return row;
 }

@@ -16,19 +16,35 @@
 
 namespace holdfast::detail {
 
+/// What the disk has of a key that is gathered.
+enum class OnDisk : std::uint8_t {
+  kUnknown,
+  kNothing,
+  kNothingToBeChecked,  ///< By whoever writes it.
+};
+
 /// What is known of a key.
 struct Row {
   std::string key;
   std::optional<std::string> value;  ///< Nothing: it does not exist.
   Version version = 0;               ///< Of the commit that made it so; 0 if that is not known.
 
+  /// It came and went between two writes: the disk need not hear of it.
+  [[nodiscard]] bool is_for_the_disk() const noexcept {
+    return value || on_disk_ != OnDisk::kNothing;
+  }
+  [[nodiscard]] bool must_be_new() const noexcept {
+    return value && on_disk_ == OnDisk::kNothingToBeChecked;
+  }
+
  private:
   friend class RowList;
   friend class KnownRows;
   Row* next_ = nullptr;
-  std::uint64_t gathering_ = 0;  // In which it was gathered; 0: it was read from the disk.
-  bool superseded_ = false;      // There is a younger row of this key.
-  bool used_ = false;            // Since it was last considered whether to forget it.
+  std::uint64_t gathering_ = 0;        // In which it was gathered; 0: it was read from the disk.
+  bool superseded_ = false;            // There is a younger row of this key.
+  OnDisk on_disk_ = OnDisk::kUnknown;  // When it was gathered.
+  bool used_ = false;                  // Since it was last considered whether to forget it.
 };
 
 /// Rows in the order in which they came, linked through themselves.
@@ -62,10 +78,12 @@ class RowList {
   std::size_t bytes_ = 0;
 };
 
+/// What a batch is on condition of should be among them, or it has to wait until it was read: the
+/// last row of each of some thousand runs that take turns, and the gap behind it.
 struct KnownRowsLimits {
-  std::size_t rows = 8'192;
-  std::size_t bytes = std::size_t{8} << 20;
-  std::size_t gaps = 64;
+  std::size_t rows = 32'768;
+  std::size_t bytes = std::size_t{16} << 20;
+  std::size_t gaps = 4'096;
 };
 
 /// What batches have written, until it is on the disk; and what the disk has, as far as it need not
@@ -83,7 +101,8 @@ class KnownRows {
   /// The youngest row of `key`, one without a value if it is known not to exist, or null.
   [[nodiscard]] const Row* find(std::string_view key);
 
-  void gather(std::string key, std::optional<std::string> value, Version version);
+  void gather(std::string key, std::optional<std::string> value, Version version,
+              OnDisk on_disk = OnDisk::kUnknown);
   [[nodiscard]] const RowList& gathered() const noexcept { return gathered_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }

@@ -40,6 +40,37 @@ TEST(KnownRows, WhatWasTakenStaysAsItIs) {
   EXPECT_EQ(rows.gathered().size(), 1U);
 }
 
+std::size_t count_for_the_disk(const RowList& rows) {
+  std::size_t count = 0;
+  rows.for_each([&](const Row& row) { count += row.is_for_the_disk() ? 1U : 0U; });
+  return count;
+}
+
+TEST(KnownRows, OfANewRowThatCameAndWentTheDiskNeedNotHear) {
+  KnownRows rows;
+  rows.gather("a", "new", 1, OnDisk::kNothing);
+  rows.gather("b", "old or new", 1);
+  EXPECT_EQ(count_for_the_disk(rows.gathered()), 2U);
+  rows.gather("a", std::nullopt, 2);
+  rows.gather("b", std::nullopt, 2);
+  EXPECT_EQ(count_for_the_disk(rows.gathered()), 1U) << "b may be there";
+  EXPECT_FALSE(rows.find("a")->value);
+}
+
+TEST(KnownRows, WhatTheDiskMayHaveHasToBeErasedThere) {
+  KnownRows rows;
+  rows.gather("a", "new", 1, OnDisk::kNothing);
+  rows.gather("b", std::nullopt, 1);
+  EXPECT_EQ(count_for_the_disk(rows.take()), 2U);
+  rows.gather("a", std::nullopt, 2);
+  EXPECT_EQ(count_for_the_disk(rows.take()), 1U) << "it was written";
+
+  rows.gather("c", std::nullopt, 3);
+  rows.gather("c", "again", 4, OnDisk::kNothing);
+  rows.gather("c", std::nullopt, 5);
+  EXPECT_EQ(count_for_the_disk(rows.take()), 1U) << "it was there before";
+}
+
 TEST(KnownRows, WhatWasReadIsGatheredWhenItIsWritten) {
   KnownRows rows;
   // Of another process, and so of a version above all of our own.

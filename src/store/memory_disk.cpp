@@ -236,8 +236,8 @@ CommitOutcome MemoryDisk::State::apply(Batch batch, News& news) {
   if (chance(faults_.conflict_chance)) {
     disturb(batch, news);
   }
-  const Batch::Condition* broken =
-      detail::broken_condition(batch, [&](const std::string& key) { return version_of(key); });
+  const Batch::Condition* broken = detail::broken_condition(
+      batch, [&](const auto& condition) { return version_of(condition.key); });
   if (broken != nullptr) {
     return detail::refusal(*broken, entry_of(broken->key));
   }
@@ -316,6 +316,12 @@ void MemoryDisk::State::disarm_timer() noexcept {
 
 Version MemoryDisk::State::durable_version() const {
   return unsynced_.empty() ? last_ : unsynced_.front().version - 1;
+}
+
+bool MemoryDisk::State::is_durable(std::uint64_t generation, Version version) const {
+  const std::lock_guard lock(mutex_);
+  refuse_the_dead(generation);
+  return version <= durable_version();
 }
 
 std::vector<MemoryDisk::State::Durable*> MemoryDisk::State::take_durable_waiters() {

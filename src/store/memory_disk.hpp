@@ -49,6 +49,7 @@ class MemoryDisk::State {
     std::optional<Version> on_its_way;
   };
   [[nodiscard]] Decision commit(std::uint64_t generation, Batch batch);
+  [[nodiscard]] bool is_durable(std::uint64_t generation, Version version) const;
   void check_alive(std::uint64_t generation) const;
   /// Makes durable what was applied, as closing a store does.
   void sync_all(std::uint64_t generation) noexcept;

@@ -65,6 +65,7 @@ class MemoryStore final : public Store {
     co_await durable;
     durable.rethrow();
   }
+  bool do_is_durable(Version version) override { return state_.is_durable(generation_, version); }
   std::shared_ptr<detail::WatchedPrefix> do_watch(std::string prefix) override {
     state_.check_alive(generation_);
     return watches_->add(std::move(prefix));

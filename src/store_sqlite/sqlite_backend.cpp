@@ -11,6 +11,7 @@
 #include "private_file.hpp"
 #include "sqlite_transaction.hpp"
 #include "store/committer.hpp"
+#include "store/printable.hpp"
 
 namespace holdfast::detail {
 
@@ -55,6 +56,9 @@ SqliteBackend::Writer::Writer(std::unique_ptr<Connection> made)
       put(*connection,
           "INSERT INTO entries(key, version, value) VALUES(?1, ?2, ?3) "
           "ON CONFLICT(key) DO UPDATE SET version = excluded.version, value = excluded.value"),
+      put_new(*connection,
+              "INSERT INTO entries(key, version, value) VALUES(?1, ?2, ?3) "
+              "ON CONFLICT(key) DO NOTHING"),
       erase(*connection, "DELETE FROM entries WHERE key = ?1"),
       state(*connection,
             "SELECT sequence, ceiling, boot_id, time_offset_ns, time_high_water_ns FROM state"),
@@ -216,11 +220,17 @@ void SqliteBackend::write(std::span<const Change> changes) {
     for (const Change& change : changes) {
       if (change.value == nullptr) {
         writer_.erase.bind(1, change.key).run();
-      } else {
-        writer_.put.bind(1, change.key)
-            .bind(2, static_cast<std::int64_t>(change.version))
-            .bind(3, *change.value)
-            .run();
+        continue;
+      }
+      Statement& put = change.must_be_new ? writer_.put_new : writer_.put;
+      put.bind(1, change.key)
+          .bind(2, static_cast<std::int64_t>(change.version))
+          .bind(3, *change.value)
+          .run();
+      if (change.must_be_new && sqlite3_changes(writer_.connection->handle()) == 0) {
+        throw StoreBusy(file_.path + ": a batch was made on condition that the key " +
+                        printable(change.key) +
+                        " is new, and it is there. Nothing happened: read, and try again");
       }
     }
     writing_took_ += MonotonicTime::now() - begun;

@@ -42,6 +42,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
   [[nodiscard]] Found read(std::string_view key) override;
   void write(std::span<const Change> changes) override;
+  [[nodiscard]] bool checks_what_must_be_new() const noexcept override { return true; }
   void transact(const std::function<void(Transaction&)>& work) override;
   void roll_back() noexcept override;
   Cost commit(Version last) override;
@@ -66,6 +67,7 @@ class SqliteBackend final : public Backend {
     Statement begin;
     Statement commit;
     Statement put;
+    Statement put_new;
     Statement erase;
     Statement state;
     Statement set_state;

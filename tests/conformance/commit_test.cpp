@@ -245,5 +245,35 @@ TYPED_TEST(Commits, ConditionsSeeWhatTheOtherConnectionCommitted) {
   }
 }
 
+/// It may be found out only when it is written: then nothing of the group was.
+TYPED_TEST(Commits, WhatHasToBeNewIsNotWrittenOver) {
+  const Client first = this->open();
+  const Client second = this->open();
+  const Batch append = Batch().require_new("k").put("k", "first");
+  const Batch again = Batch().require_new("k").put("k", "second").put("l", "second");
+  EXPECT_EQ(text_of(first.commit(append)), "committed");
+  EXPECT_EQ(text_of(first.commit(again)), "conflict on k: first") << "it is known";
+  try {
+    EXPECT_EQ(text_of(second.commit(again)), "conflict on k: first");
+  } catch (const StoreBusy& busy) {
+    EXPECT_NE(std::string(busy.what()).find("'k'"), std::string::npos) << busy.what();
+  }
+  EXPECT_EQ(text_of(second.scan("")), "k=first");
+  EXPECT_EQ(text_of(second.commit(Batch().require_new("m").put("m", "third"))), "committed");
+  EXPECT_EQ(text_of(first.scan("")), "k=first m=third");
+}
+
+TYPED_TEST(Commits, WhatIsPutAsNewIsThereUntilItIsErased) {
+  const Client store = this->open();
+  EXPECT_EQ(text_of(store.commit(Batch().put_new("k", "v").put_new("l", "v"))), "committed");
+  EXPECT_EQ(text_of(store.scan("")), "k=v l=v");
+  EXPECT_EQ(text_of(store.commit(Batch().erase("k").put_new("m", "v").erase("m"))), "committed");
+  EXPECT_EQ(text_of(store.scan("")), "l=v");
+  EXPECT_EQ(text_of(store.commit(Batch().erase("l").put_new("l", "w"))), "committed");
+  EXPECT_EQ(text_of(store.scan("")), "l=w");
+  EXPECT_EQ(text_of(store.commit(Batch().erase("l"))), "committed");
+  EXPECT_EQ(text_of(store.scan("")), "");
+}
+
 }  // namespace
 }  // namespace holdfast::conformance

@@ -168,6 +168,11 @@ Task<void> MortalStore::do_until_durable(Version version) {
   check_alive();
 }
 
+bool MortalStore::do_is_durable(Version version) {
+  check_alive();
+  return near_->is_durable(version);
+}
+
 std::shared_ptr<detail::WatchedPrefix> MortalStore::do_watch(std::string prefix) {
   check_alive();
   disk_->state().check_alive(generation_);

@@ -67,6 +67,7 @@ class MortalStore final : public Store {
   Task<Page> do_scan(Range range, Read read) override;
   Task<CommitOutcome> do_commit(Batch batch, Wait wait) override;
   Task<void> do_until_durable(Version version) override;
+  bool do_is_durable(Version version) override;
   std::shared_ptr<detail::WatchedPrefix> do_watch(std::string prefix) override;
 
   void check_alive() const;
