@@ -84,7 +84,7 @@ struct ScheduleTerms {
 /// A run that a schedule has begun.
 struct ScheduledRun {
   std::string id;  ///< NAME@2026-11-17T02:30:00Z; with a number behind it, if it was asked for.
-  WallTime due;    ///< For which time, without the jitter.
+  WallTime due{};  ///< For which time, without the jitter.
   bool asked_for = false;  ///< By `run_now`.
   /// Nothing: it has ended, and was purged before the schedule learned how.
   std::optional<RunState> state = RunState::kRunning;
@@ -106,7 +106,8 @@ struct ScheduleInfo {
   std::uint64_t begun = 0;         ///< Runs.
   std::uint64_t skipped = 0;       ///< Times that were passed over as a run went on.
   std::uint64_t missed = 0;        ///< Times that were passed over as nobody was there.
-  /// Why it does not go on though it could, as of `RunInfo::parked` or a clock that cannot be read.
+  /// Why it does not go on though it could: `RunInfo::parked`, or, said by `describe` alone, what
+  /// keeps it from finding its times, such as a zone that is not known where it is driven.
   std::string trouble;
 };
 

@@ -15,18 +15,19 @@ bool have_same_times(const ScheduleDefinition& one, const ScheduleDefinition& ot
 
 }  // namespace
 
-ScheduleBook::ScheduleBook(ScheduleState state) : state_(std::move(state)) {}
+ScheduleBook::ScheduleBook(ScheduleState state, StoreTime now)
+    : state_(std::move(state)), since_(now) {}
 
 // --- What people want ----------------------------------------------------------------------------
 
-void ScheduleBook::set(ScheduleDefinition definition) {
+void ScheduleBook::set(ScheduleDefinition definition, StoreTime now) {
   if (definition == state_.definition) {
     return;
   }
   if (!have_same_times(definition, state_.definition)) {
-    state_.cursor_ns.reset();
     state_.anchor_ns.reset();
     state_.calendar_ns.reset();
+    count_from(now);
   }
   state_.definition = std::move(definition);
   has_changed_ = true;
@@ -38,12 +39,18 @@ void ScheduleBook::pause(std::string reason) {
   has_changed_ = true;
 }
 
-void ScheduleBook::resume() {
+void ScheduleBook::resume(StoreTime now) {
   if (std::exchange(state_.paused, false)) {
     state_.pause_reason.clear();
-    state_.cursor_ns.reset();
+    count_from(now);
     has_changed_ = true;
   }
+}
+
+void ScheduleBook::count_from(StoreTime now) {
+  state_.cursor_ns.reset();
+  since_ = now;
+  has_new_times_ = true;
 }
 
 void ScheduleBook::ask_for_run() {
@@ -104,7 +111,10 @@ void ScheduleBook::accept_missed(const Agenda& agenda) {
   }
 }
 
-void ScheduleBook::decide(const Agenda& agenda) {
+bool ScheduleBook::decide(const Agenda& agenda) {
+  if (has_new_times_) {
+    return false;
+  }
   if (state_.cursor_ns != agenda.cursor_ns) {
     state_.cursor_ns = agenda.cursor_ns;
     has_changed_ = true;
@@ -126,6 +136,7 @@ void ScheduleBook::decide(const Agenda& agenda) {
     accept({agenda.now_ns, ++state_.asked});
   }
   had_no_room_ = !has_room();
+  return true;
 }
 
 std::vector<FiredRun> ScheduleBook::begin_unwatched() {

@@ -16,25 +16,30 @@ namespace holdfast::detail {
 /// calls lead to the same state, so it is the same when the run is replayed.
 class ScheduleBook {
  public:
-  explicit ScheduleBook(ScheduleState state);
+  ScheduleBook(ScheduleState state, StoreTime now);
 
   [[nodiscard]] const ScheduleState& state() const noexcept { return state_; }
+  /// From when on times count, if the state has no cursor.
+  [[nodiscard]] StoreTime since() const noexcept { return since_; }
   /// Something is different from what all can see: true once for each time.
   [[nodiscard]] bool take_change() noexcept { return std::exchange(has_changed_, false); }
   [[nodiscard]] bool has_changed() const noexcept { return has_changed_; }
 
   // --- What people want --------------------------------------------------------------------------
 
-  void set(ScheduleDefinition definition);
+  void set(ScheduleDefinition definition, StoreTime now);
   void pause(std::string reason);
-  void resume();
+  void resume(StoreTime now);
   void ask_for_run();
 
   // --- What the clock says -----------------------------------------------------------------------
 
   /// Otherwise no time makes a difference at present.
   [[nodiscard]] bool wants_time() const;
-  void decide(const Agenda& agenda);
+  /// Somebody looks at the clock, which may take a while.
+  void begin_look() noexcept { has_new_times_ = false; }
+  /// False: the times were changed meanwhile, so nothing was decided.
+  [[nodiscard]] bool decide(const Agenda& agenda);
   /// What is to begin at once, whatever goes on: nobody waits for its end.
   [[nodiscard]] std::vector<FiredRun> begin_unwatched();
 
@@ -57,13 +62,16 @@ class ScheduleBook {
   void accept_missed(const Agenda& agenda);
   [[nodiscard]] FiredRun begin(const Firing& firing);
   void forget_running();
+  void count_from(StoreTime now);
 
   ScheduleState state_;
+  StoreTime since_;
   std::uint64_t asked_for_ = 0;  // Runs that were, and have no time yet.
   std::vector<Firing> unwatched_;
   std::optional<std::string> running_;  // Its id.
   bool shall_stop_ = false;
   bool had_no_room_ = false;  // For the times that come meanwhile.
+  bool has_new_times_ = false;
   bool has_changed_ = true;
 };
 

@@ -75,7 +75,8 @@ struct ScheduleState {
   ScheduleDefinition definition;
   bool paused = false;
   std::string pause_reason;
-  /// All times up to here are done with. Nothing: those up to now, whenever that is.
+  /// All times up to here are done with. Nothing: those up to when it began, was changed or
+  /// resumed.
   std::optional<std::int64_t> cursor_ns;
   /// Of an interval: the times are so many intervals after this one.
   std::optional<std::int64_t> anchor_ns;

@@ -14,6 +14,7 @@
 #include <holdfast/testing.hpp>
 
 #include "engine_world.hpp"
+#include "schedule_book.hpp"
 #include "schedule_times.hpp"
 
 namespace holdfast {
@@ -528,6 +529,29 @@ TEST_F(ScheduleTest, AnotherSpecCountsFromNowOn) {
   EXPECT_EQ(info.begun, 2U) << "what was before is known still";
 }
 
+TEST(ScheduleBook, WhatChangesTheTimesWhileItLooksAtTheClockMakesItLookAgain) {
+  detail::ScheduleState state;
+  state.definition = detail::checked_definition("x", "works", 1, {.cron = "@hourly"});
+  detail::ScheduleBook book(state, StoreTime());
+  const auto look = [&] {
+    const detail::ScheduleTimes times(book.state());
+    book.begin_look();
+    return times.agenda(kNovember17 + 1h, StoreTime(1h), book.since());
+  };
+  const detail::Agenda of_cron = look();
+  EXPECT_EQ(of_cron.on_time, 1U);
+  book.set(detail::checked_definition("x", "works", 1, {.every = 40min}), StoreTime(1h));
+  EXPECT_FALSE(book.decide(of_cron));
+  EXPECT_FALSE(book.has_next());
+  const detail::Agenda of_interval = look();
+  book.pause("");
+  book.resume(StoreTime(1h));
+  EXPECT_FALSE(book.decide(of_interval));
+  EXPECT_TRUE(book.decide(look()));
+  EXPECT_FALSE(book.has_next());
+  EXPECT_EQ(book.state().cursor_ns, detail::ns_of_wall(kNovember17 + 1h));
+}
+
 TEST_F(ScheduleTest, AnotherInputKeepsTheTimes) {
   Process& one = process();
   set(one, "poll", 1, {.every = 1h});
@@ -610,6 +634,18 @@ TEST_F(ScheduleTest, AScheduleThatNobodyHasDrivenYetIsSeen) {
   EXPECT_EQ(info.terms.cron, "@hourly");
   EXPECT_EQ(info.begun, 0U);
   EXPECT_FALSE(run(far, Schedules(*far.engine).describe("other")).has_value());
+}
+
+TEST_F(ScheduleTest, TimesCountFromWhenItWasSetThoughNobodyWasThere) {
+  Process& far = client();
+  set(far, "hourly", 1, {.cron = "@hourly"});
+  set(far, "poll", 1, {.every = 1h, .missed = Missed::kSkip});
+  advance(150min);
+  Process& one = process();
+  EXPECT_THAT(runs(one), ElementsAre("hourly@2026-11-17T02:00:00Z runs"));
+  EXPECT_EQ(describe(one, "hourly").missed, 1U);
+  EXPECT_EQ(describe(one, "poll").missed, 2U);
+  EXPECT_EQ(describe(one, "poll").next.front(), kNovember17 + 3h);
 }
 
 TEST_F(ScheduleTest, SchedulesAreListedByName) {

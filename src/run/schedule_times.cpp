@@ -85,7 +85,7 @@ std::int64_t ScheduleTimes::jitter_at(std::int64_t ns) const {
   return static_cast<std::int64_t>(hash % (static_cast<std::uint64_t>(jitter) + 1));
 }
 
-Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store) const {
+Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store, StoreTime since) const {
   const ScheduleDefinition& definition = state_.definition;
   Agenda agenda;
   agenda.now_ns = ns_of_wall(wall);
@@ -93,11 +93,13 @@ Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store) const {
     const std::int64_t store_ns = store.time_since_epoch().count();
     agenda.calendar_ns = state_.calendar_ns.value_or(agenda.now_ns - store_ns);
     agenda.now_ns = store_ns + *agenda.calendar_ns;
-    agenda.anchor_ns =
-        state_.anchor_ns ? state_.anchor_ns : definition.from_ns.value_or(agenda.now_ns);
   }
   const std::int64_t now = agenda.now_ns;
-  agenda.cursor_ns = state_.cursor_ns.value_or(now);
+  const std::int64_t since_ns = now - (store - since).count();
+  if (cron_ == nullptr) {
+    agenda.anchor_ns = state_.anchor_ns ? state_.anchor_ns : definition.from_ns.value_or(since_ns);
+  }
+  agenda.cursor_ns = state_.cursor_ns.value_or(since_ns);
   if (agenda.cursor_ns > now + kSetBackMax) {
     agenda.cursor_ns = now;
   }

@@ -17,6 +17,8 @@
 
 namespace holdfast::detail {
 
+class CronTimes;
+
 [[nodiscard]] constexpr std::int64_t ns_of_wall(WallTime time) noexcept {
   return time.time_since_epoch().count();
 }
@@ -49,14 +51,14 @@ BOOST_DESCRIBE_STRUCT(Agenda, (),
 /// The times of a schedule. Pure but for the tables of time zones.
 class ScheduleTimes {
  public:
-  /// Throws `InvalidArgument` if the zone is not known here. Both outlive it.
+  /// Throws `InvalidArgument` if the zone is not known here. `state` outlives it.
   explicit ScheduleTimes(const ScheduleState& state);
   ~ScheduleTimes();
   ScheduleTimes(const ScheduleTimes&) = delete;
   ScheduleTimes& operator=(const ScheduleTimes&) = delete;
 
-  /// What it takes for now, given what the calendar and the store's clock say.
-  [[nodiscard]] Agenda agenda(WallTime wall, StoreTime store) const;
+  /// By the calendar and the store's clock. Without a cursor, times count from `since` on.
+  [[nodiscard]] Agenda agenda(WallTime wall, StoreTime store, StoreTime since) const;
   /// The next few from a time on, each with its jitter.
   [[nodiscard]] std::vector<WallTime> next(std::int64_t after_ns, std::size_t count) const;
 
@@ -68,7 +70,7 @@ class ScheduleTimes {
   [[nodiscard]] std::int64_t jitter_at(std::int64_t ns) const;
 
   const ScheduleState& state_;
-  std::unique_ptr<class CronTimes> cron_;  // Null: it is an interval.
+  std::unique_ptr<CronTimes> cron_;  // Null: it is an interval.
 };
 
 }  // namespace holdfast::detail

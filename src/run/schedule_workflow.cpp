@@ -49,7 +49,7 @@ class ScheduleCode final : public WorkflowCode {
 
   [[nodiscard]] Task<boost::json::value> run(Context& ctx,
                                              boost::json::value input) const override {
-    ScheduleBook book(from_payload<ScheduleState>(std::move(input), "input"));
+    ScheduleBook book(from_payload<ScheduleState>(std::move(input), "input"), ctx.started_at());
     listen(ctx, book);
     bool is_closing = false;
     co_await ctx.all(keep_time(ctx, book, is_closing), run_in_turn(ctx, book, is_closing));
@@ -58,24 +58,26 @@ class ScheduleCode final : public WorkflowCode {
 
  private:
   static void listen(Context& ctx, ScheduleBook& book) {
-    ctx.on_signal<ScheduleDefinition>(
-        kSetSignal, [&book](ScheduleDefinition definition) { book.set(std::move(definition)); });
+    ctx.on_signal<ScheduleDefinition>(kSetSignal, [&](ScheduleDefinition definition) {
+      book.set(std::move(definition), ctx.now());
+    });
     ctx.on_signal<std::string>(kPauseSignal,
-                               [&book](std::string reason) { book.pause(std::move(reason)); });
+                               [&](std::string reason) { book.pause(std::move(reason)); });
     ctx.on_signal<boost::json::value>(
-        kResumeSignal, [&book](const boost::json::value& /*nothing*/) { book.resume(); });
+        kResumeSignal, [&](const boost::json::value& /*nothing*/) { book.resume(ctx.now()); });
     ctx.on_signal<boost::json::value>(
-        kRunNowSignal, [&book](const boost::json::value& /*nothing*/) { book.ask_for_run(); });
+        kRunNowSignal, [&](const boost::json::value& /*nothing*/) { book.ask_for_run(); });
   }
 
   /// What the clock says, and what follows from it in the tables of time zones, is a step: a replay
   /// has it from the journal.
-  Task<Agenda> look(Context& ctx, ScheduleState state) const {
+  Task<Agenda> look(Context& ctx, const ScheduleBook& book) const {
+    const ScheduleState state = book.state();  // What comes meanwhile changes that of the book.
     const StoreTime now = ctx.now();
-    const WallClock& clock = *clock_;
+    const StoreTime since = book.since();
     auto step =
         ctx.run("look at the clock",
-                [&state, &clock, now] { return ScheduleTimes(state).agenda(clock.now(), now); },
+                [&, this] { return ScheduleTimes(state).agenda(clock_->now(), now, since); },
                 {.side_effect_free = true});
     Agenda agenda = co_await step;
     co_return agenda;
@@ -86,8 +88,11 @@ class ScheduleCode final : public WorkflowCode {
     for (int looks = 0; looks < kLooksMax || book.is_running() || book.has_changed(); ++looks) {
       std::optional<Duration> wait;
       if (book.wants_time()) {
-        const Agenda agenda = co_await look(ctx, book.state());
-        book.decide(agenda);
+        book.begin_look();
+        const Agenda agenda = co_await look(ctx, book);
+        if (!book.decide(agenda)) {
+          continue;
+        }
         wait = wait_of(book, agenda, ctx.now());
         begin_unwatched(ctx, book);
         // What begins now is to be seen from the same commit on.

@@ -25,7 +25,7 @@ bool is_open_schedule(const RunInfo& run) {
 }
 
 /// What it shows, or what it was started with, if nobody has driven it yet.
-Task<detail::ScheduleState> state_of(Store& store, const RunInfo& run) {
+Task<detail::ScheduleState> current_state_of(Store& store, const RunInfo& run) {
   const State state(store);
   const auto cell =
       state.execution(run.root_uid).cell<detail::ScheduleState>(detail::kScheduleCell);
@@ -81,7 +81,7 @@ std::vector<WallTime> next_times(const detail::ScheduleState& state, bool is_blo
 
 Task<ScheduleInfo> schedule_info_of(Engine& engine, Store& store, const WallClock& clock,
                                     RunInfo run) {
-  detail::ScheduleState state = co_await state_of(store, run);
+  detail::ScheduleState state = co_await current_state_of(store, run);
   ScheduleInfo info;
   info.name = state.definition.name;
   info.workflow = state.definition.workflow;
