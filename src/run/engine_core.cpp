@@ -79,12 +79,12 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
   }
   world_->signals_kept_max = options.signals_kept_max;
   world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
-  add(permit_workflow().name(), permit_workflow().code());
   // What is under way may outlive the engine for a moment.
   world_->code_of = [codes = codes_](const std::string& type) {
     const auto found = codes->find(type);
     return found == codes->end() ? nullptr : found->second.get();
   };
+  add(permit_workflow().name(), permit_workflow().code());
   add(std::string(kScheduleType), schedule_code(wall_clock_));
   world_->tenure_of = [ownership = std::weak_ptr(ownership_)](const RunPlace& place) {
     const std::shared_ptr<Ownership> there = ownership.lock();
