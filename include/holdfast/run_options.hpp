@@ -68,6 +68,7 @@ struct ChildOptions {
   std::string_view queue{};
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};  ///< Of the child, from its start on.
+  int priority = 0;    ///< As `StartOptions::priority`.
 };
 
 /// How many of many are under way at once. As `StepOptions`.
@@ -93,6 +94,7 @@ struct ChildTerms {
   std::string queue;
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};
+  int priority = 0;
 };
 
 }  // namespace detail

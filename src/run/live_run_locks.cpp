@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run does at gates: in the commit of an activation, and when it is read again.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -113,6 +114,11 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
             {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
       }
     }
+    if (waits_at_gate()) {
+      const record::RunAdmission& stands = head_.admission();
+      deeds[stands.gate()].endings.push_back({entrance_holder_key(stands.gate(), uid_),
+                                              stands.waiter_key(), record::GateGrant::ABANDONED});
+    }
     return deeds;
   }
   const bool is_all = machine_.waits_for_one_alone();
@@ -133,6 +139,11 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
     co_return changes;
   }
   changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
+  note_asked(changes, activated);
+  co_return changes;
+}
+
+void LiveRun::note_asked(LockChanges& changes, Activated& activated) {
   for (const BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock);
     if (ask == nullptr) {
@@ -162,7 +173,6 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
         break;
     }
   }
-  co_return changes;
 }
 
 const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
@@ -193,13 +203,8 @@ void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, 
   if (changes.deeds.empty()) {
     return;
   }
-  for (const GateRequest::Notice& notice : changes.gates.committed(version)) {
-    record::RunMessage message;
-    if (message.ParseFromString(notice.value)) {
-      writing.messages.push_back(
-          {place_in_message_key(notice.key, message.uid()), notice.key, std::move(message)});
-    }
-  }
+  std::ranges::move(messages_of(changes.gates.committed(version)),
+                    std::back_inserter(writing.messages));
   for (const BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock);
     if (ask != nullptr && !ask->error && ask->asked.outcome == Asked::Outcome::kHeld) {

@@ -82,7 +82,7 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
   child.type = type;
   child.input = std::move(input);
   child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
-                 options.timeout};
+                 options.timeout, options.priority};
   return operation;
 }
 

@@ -113,7 +113,7 @@ struct TestWorld::Process {
                                            .seed = seed});
     EngineProbe probe(*engine);
     for (const testing::AnyWorkflow& workflow : world.workflows_) {
-      probe.add(workflow.name(), workflow.code());
+      probe.add(workflow.name(), workflow.code(), workflow.admission());
     }
     probe.set_call_step(
         [&world, life = world.life_](CalledStep called, StepCode& code, StepContext& context) {
