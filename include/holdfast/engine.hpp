@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <holdfast/admission.hpp>
+#include <holdfast/collected.hpp>
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/executor.hpp>
 #include <holdfast/replay.hpp>
@@ -33,6 +35,12 @@ namespace detail {
 
 class EngineCore;
 class EngineProbe;
+
+/// A run that a collector starts when it has all.
+struct CollectedRun {
+  std::string collector;  ///< Its id.
+  std::string id;         ///< Of the run that comes.
+};
 
 }  // namespace detail
 
@@ -54,6 +62,14 @@ struct OpenStep {
   std::optional<StoreTime> next_at{};  ///< When it is tried again; nothing: it is under way.
 };
 
+/// Where a run waits for its turn to begin, or to go on: at a gate of its workflow.
+struct QueuedRun {
+  std::string gate;
+  StoreTime since{};
+  std::optional<StoreTime> until{};  ///< Then it has waited too long.
+  std::string why;                   ///< `describe` says it, `list` does not.
+};
+
 /// A run as all can see it.
 struct RunInfo {
   std::string id;
@@ -73,6 +89,8 @@ struct RunInfo {
   /// Why it stands still though it could go on: no process knows its type, or its code does not fit
   /// its journal. Empty: it does not.
   std::string parked;
+  /// See `Workflow::concurrency`. Nothing: it does not wait for that.
+  std::optional<QueuedRun> queued{};
   /// `describe` says them, `list` does not.
   std::vector<OpenStep> open_steps;
 };
@@ -108,6 +126,9 @@ struct StartOptions {
   /// How long it may take from its start on, and with all that it continues as. Zero: for ever.
   Duration timeout{};
   Duration chain_timeout{};
+  /// Among those that wait for their turn, if its workflow has a limit: see
+  /// `kGateOvertakesPerStep`.
+  int priority = 0;
   std::span<const RunAttribute> attributes{};
 };
 
@@ -158,14 +179,19 @@ template <Payload Out>
 class RunHandle {
  public:
   RunHandle(Engine& engine, std::string id) : engine_(&engine), id_(std::move(id)) {}
+  RunHandle(Engine& engine, detail::CollectedRun run)
+      : engine_(&engine), id_(std::move(run.id)), collector_(std::move(run.collector)) {}
 
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
+  /// There is no run: the limit of its workflow was full (`WhenFull::kSkip`). The id is empty.
+  [[nodiscard]] bool was_skipped() const noexcept { return id_.empty(); }
   /// Waits for its end, and that of all that it continues as. Throws `RunFailed`, `NoSuchRun`.
   [[nodiscard]] Task<Out> result() const;
 
  private:
   Engine* engine_;
   std::string id_;
+  std::string collector_;  // Empty: it was started at once.
 };
 
 /// Drives the runs of a store, and reaches those that others drive.
@@ -194,7 +220,11 @@ class Engine {
   /// Before `begin`.
   template <Payload In, Payload Out>
   void add(const Workflow<In, Out>& workflow) {
-    add_code(workflow.name(), workflow.code());
+    add_code(workflow.name(), workflow.code(), workflow.admission());
+  }
+  template <Payload In, Payload All, Payload Out>
+  void add(const Collected<In, All, Out>& collected) {
+    add(collected.workflow());
   }
   /// Takes its share of the runs of its queue, those of the dead included, and goes on with them.
   [[nodiscard]] Task<void> begin();
@@ -203,20 +233,32 @@ class Engine {
   /// for, as a thread cannot be ended from outside; others begin them anew.
   [[nodiscard]] Task<void> stop(Duration grace = std::chrono::seconds(10));
 
-  /// Starts a run, durably. Throws `RunExists`, `InvalidArgument`.
+  /// Starts a run, durably; if the limit of its workflow is full, as that says. Throws `RunExists`,
+  /// `ConcurrencyLimitExceeded`, `InvalidArgument`.
   template <Payload In, Payload Out>
     requires(!std::is_void_v<In>)
   [[nodiscard]] Task<RunHandle<Out>> start(const Workflow<In, Out>& workflow,
                                            const std::type_identity_t<In>& input,
                                            const StartOptions& options = {}) {
-    return handle_of<Out>(start_run(workflow.name(), detail::to_payload(input), options));
+    return handle_of<Out>(
+        start_of(workflow.name(), workflow.admission(), detail::to_payload(input), options));
   }
   template <Payload Out>
   [[nodiscard]] Task<RunHandle<Out>> start(const Workflow<void, Out>& workflow,
                                            const StartOptions& options = {}) {
-    return handle_of<Out>(start_run(workflow.name(), nullptr, options));
+    return handle_of<Out>(start_of(workflow.name(), workflow.admission(), nullptr, options));
   }
-  /// Of a type that this process does not know; its id.
+  /// Has a run started later, with what others of the key were given until then: see `debounced`
+  /// and `batched`. `queue` as in `StartOptions`. Throws `InvalidArgument`.
+  template <Payload In, Payload All, Payload Out>
+  [[nodiscard]] Task<RunHandle<Out>> start(const Collected<In, All, Out>& collected,
+                                           const std::type_identity_t<In>& input,
+                                           std::string_view queue = {}) {
+    return handle_of_collected<Out>(collect(collected.terms(), collected.key_of(input),
+                                            detail::to_payload(input), std::string(queue)));
+  }
+  /// Of a type that this process need not know; its id. If it does not know it, whoever drives the
+  /// run asks whether it may begin, and one that is rejected has failed.
   [[nodiscard]] Task<std::string> start_run(std::string_view type, boost::json::value input,
                                             const StartOptions& options);
 
@@ -242,8 +284,9 @@ class Engine {
                                                      const std::type_identity_t<In>& input,
                                                      const StartOptions& options,
                                                      std::string_view name, const T& payload) {
-    return handle_of<Out>(start_or_send(workflow.name(), detail::to_payload(input), options,
-                                        std::string(name), detail::to_payload(payload)));
+    return handle_of<Out>(start_or_send(workflow.name(), workflow.admission(),
+                                        detail::to_payload(input), options, std::string(name),
+                                        detail::to_payload(payload)));
   }
 
   /// What the code of the run answers; it changes nothing. Throws `NoSuchHandler`, `NoSuchRun`.
@@ -309,15 +352,28 @@ class Engine {
     co_return RunHandle<Out>(*this, std::move(id));
   }
   template <typename Out>
+  Task<RunHandle<Out>> handle_of_collected(Task<detail::CollectedRun> collected) {
+    detail::CollectedRun run = co_await collected;
+    co_return RunHandle<Out>(*this, std::move(run));
+  }
+  template <typename Out>
   static Task<Out> typed_answer(Task<boost::json::value> task, std::string what) {
     boost::json::value value = co_await task;
     co_return detail::from_payload<Out>(std::move(value), what);
   }
-  void add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code);
-  [[nodiscard]] Task<boost::json::value> run_result(std::string id);
+  void add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code,
+                std::shared_ptr<const detail::Admission> admission);
+  [[nodiscard]] Task<std::string> start_of(std::string_view type,
+                                           std::shared_ptr<const detail::Admission> admission,
+                                           boost::json::value input, const StartOptions& options);
+  [[nodiscard]] Task<boost::json::value> run_result(std::string id, std::string collector);
+  [[nodiscard]] Task<detail::CollectedRun> collect(detail::CollectorTerms terms, std::string key,
+                                                   boost::json::value input, std::string queue);
   [[nodiscard]] Task<void> send_signal(std::string id, std::string name, boost::json::value payload,
                                        std::string request_id);
-  [[nodiscard]] Task<std::string> start_or_send(std::string_view type, boost::json::value input,
+  [[nodiscard]] Task<std::string> start_or_send(std::string_view type,
+                                                std::shared_ptr<const detail::Admission> admission,
+                                                boost::json::value input,
                                                 const StartOptions& options, std::string name,
                                                 boost::json::value payload);
   [[nodiscard]] Task<boost::json::value> ask(std::string id, std::string name,
@@ -329,7 +385,7 @@ class Engine {
 
 template <Payload Out>
 Task<Out> RunHandle<Out>::result() const {
-  return Engine::typed_answer<Out>(engine_->run_result(id_), "result");
+  return Engine::typed_answer<Out>(engine_->run_result(id_, collector_), "result");
 }
 
 }  // namespace holdfast

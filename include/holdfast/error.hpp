@@ -34,6 +34,7 @@ enum class ErrorCode : int {
   kDropped = 202,
   kStoreBusy = 203,
   kStoreFull = 204,
+  kConcurrencyLimitExceeded = 205,
 
   kDeadlock = 300,
   kConcurrentModification = 301,

@@ -69,6 +69,7 @@ struct ChildOptions {
   std::string_view queue{};
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};  ///< Of the child, from its start on.
+  int priority = 0;    ///< As `StartOptions::priority`.
   /// A child that nobody waits for any more is asked to stop. True: and its end is waited for, as
   /// that of a step is.
   bool must_end = false;
@@ -99,6 +100,7 @@ struct ChildTerms {
   std::string queue;
   ParentClose parent_close = ParentClose::kTerminate;
   Duration timeout{};
+  int priority = 0;
   bool is_root = false;
   /// A lock of the parent, by its operation: it passes to the child in the commit that begins it.
   std::optional<std::uint64_t> takes_lock{};

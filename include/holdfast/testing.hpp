@@ -48,15 +48,23 @@ class AnyWorkflow {
  public:
   template <Payload In, Payload Out>
   AnyWorkflow(const Workflow<In, Out>& workflow)  // NOLINT(*-explicit-*): for lists in braces
-      : name_(workflow.name()), code_(workflow.code()) {}
+      : name_(workflow.name()), code_(workflow.code()), admission_(workflow.admission()) {}
+  template <Payload In, Payload All, Payload Out>
+  AnyWorkflow(const Collected<In, All, Out>& collected)  // NOLINT(*-explicit-*): likewise
+      : AnyWorkflow(collected.workflow()) {}
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::shared_ptr<const holdfast::detail::WorkflowCode>& code() const noexcept {
     return code_;
+  }
+  [[nodiscard]] const std::shared_ptr<const holdfast::detail::Admission>& admission()
+      const noexcept {
+    return admission_;
   }
 
  private:
   std::string name_;
   std::shared_ptr<const holdfast::detail::WorkflowCode> code_;
+  std::shared_ptr<const holdfast::detail::Admission> admission_;
 };
 
 /// Trivially destructible on purpose, as `WaitOptions`. `queue` is copied at the call.

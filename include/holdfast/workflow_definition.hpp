@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <holdfast/admission.hpp>
 #include <holdfast/detail/workflow_code.hpp>
 #include <holdfast/detail/workflow_promise.hpp>
 #include <holdfast/task.hpp>
@@ -64,20 +67,57 @@ class WorkflowCodeOf final : public WorkflowCode {
 
 }  // namespace detail
 
-/// A workflow: its code, and the name by which runs in the store find it.
+/// A workflow: its code, the name by which runs in the store find it, and how many of them may go
+/// on at once.
 template <Payload In, Payload Out>
 class Workflow {
+  using InputRef = std::add_lvalue_reference_t<const In>;
+
  public:
   Workflow(std::string name, std::shared_ptr<const detail::WorkflowCode> code)
       : name_(std::move(name)), code_(std::move(code)) {}
+
+  /// The same one with a limit, for each key and for all together: see `Concurrency`. `key` takes
+  /// the input, and returns what a `std::string` can be made of. Throws `InvalidArgument`.
+  template <typename Key>
+    requires(std::invocable<const Key&, InputRef>)
+  [[nodiscard]] Workflow concurrency(const Concurrency& terms, Key key) const {
+    return limited(terms, [key = std::move(key)](const boost::json::value& input) {
+      return std::string(std::invoke(key, detail::from_payload<In>(input, "input")));
+    });
+  }
+  [[nodiscard]] Workflow concurrency(const Concurrency& terms) const {
+    return limited(terms, nullptr);
+  }
+  /// One run at a time, of all or of each key: a second start is given the handle of the first.
+  [[nodiscard]] Workflow singleton() const {
+    return concurrency({.max = 1, .when_full = WhenFull::kJoin});
+  }
+  template <typename Key>
+    requires(std::invocable<const Key&, InputRef>)
+  [[nodiscard]] Workflow singleton(Key key) const {
+    return concurrency({.max = 1, .when_full = WhenFull::kJoin}, std::move(key));
+  }
+
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::shared_ptr<const detail::WorkflowCode>& code() const noexcept {
     return code_;
   }
+  /// Null: any number may go on at once.
+  [[nodiscard]] const std::shared_ptr<const detail::Admission>& admission() const noexcept {
+    return admission_;
+  }
 
  private:
+  [[nodiscard]] Workflow limited(const Concurrency& terms, detail::Admission::KeyOf key_of) const {
+    Workflow limited = *this;
+    limited.admission_ = std::make_shared<const detail::Admission>(name_, terms, std::move(key_of));
+    return limited;
+  }
+
   std::string name_;
   std::shared_ptr<const detail::WorkflowCode> code_;
+  std::shared_ptr<const detail::Admission> admission_;
 };
 
 /// ```

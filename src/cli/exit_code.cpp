@@ -19,6 +19,7 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
     case ErrorCode::kUnsupported:
     case ErrorCode::kTimedOut:
     case ErrorCode::kStoreBusy:
+    case ErrorCode::kConcurrencyLimitExceeded:
     case ErrorCode::kSessionLost:
     case ErrorCode::kConcurrentModification:
     case ErrorCode::kMutationTimeout:

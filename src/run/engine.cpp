@@ -35,6 +35,20 @@ Task<std::optional<RunInfo>> describe_if_found(Store& store, std::string id) {
   co_return info;
 }
 
+Task<boost::json::value> result_of(std::shared_ptr<detail::EngineCore> core, std::string id,
+                                   std::string collector) {
+  if (id.empty()) {
+    throw NoSuchRun(
+        "there is no run: its start was skipped, as the limit of its workflow was full");
+  }
+  if (!collector.empty()) {
+    detail::CollectedRun run{std::move(collector), id};
+    co_await core->until_collected(std::move(run));
+  }
+  boost::json::value result = co_await core->result(std::move(id));
+  co_return result;
+}
+
 Task<std::size_t> purge_older(Store& store, Duration older_than) {
   const StoreTime now = co_await store.time();
   const std::size_t count = co_await detail::purge_runs(store, now - older_than);
@@ -47,30 +61,47 @@ Engine::Engine(Session& session, const EngineOptions& options)
     : core_(std::make_shared<detail::EngineCore>(session, options)) {}
 Engine::~Engine() { core_->close(); }
 
-void Engine::add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code) {
-  core_->add(name, std::move(code));
+void Engine::add_code(const std::string& name, std::shared_ptr<const detail::WorkflowCode> code,
+                      std::shared_ptr<const detail::Admission> admission) {
+  core_->add(name, std::move(code), std::move(admission));
 }
 Task<void> Engine::begin() { return core_->begin(); }
 Task<void> Engine::stop(Duration grace) { return core_->stop(grace); }
 
 Task<std::string> Engine::start_run(std::string_view type, boost::json::value input,
                                     const StartOptions& options) {
-  return core_->start(std::string(type), std::move(input),
-                      detail::StartTerms(options, core_->queue()), std::nullopt);
+  return start_of(type, nullptr, std::move(input), options);
 }
 
-Task<std::string> Engine::start_or_send(std::string_view type, boost::json::value input,
-                                        const StartOptions& options, std::string name,
-                                        boost::json::value payload) {
+Task<std::string> Engine::start_of(std::string_view type,
+                                   std::shared_ptr<const detail::Admission> admission,
+                                   boost::json::value input, const StartOptions& options) {
+  detail::StartTerms terms(options, core_->queue());
+  terms.admission = std::move(admission);
+  return core_->start(std::string(type), std::move(input), std::move(terms), std::nullopt);
+}
+
+Task<std::string> Engine::start_or_send(std::string_view type,
+                                        std::shared_ptr<const detail::Admission> admission,
+                                        boost::json::value input, const StartOptions& options,
+                                        std::string name, boost::json::value payload) {
   if (options.id.empty()) {
     throw InvalidArgument("start_or_signal needs StartOptions::id: which run to signal?");
   }
-  return core_->start(std::string(type), std::move(input),
-                      detail::StartTerms(options, core_->queue()),
+  detail::StartTerms terms(options, core_->queue());
+  terms.admission = std::move(admission);
+  return core_->start(std::string(type), std::move(input), std::move(terms),
                       event_of(record::RunEvent::SIGNALLED, std::move(name), payload, {}));
 }
 
-Task<boost::json::value> Engine::run_result(std::string id) { return core_->result(std::move(id)); }
+Task<boost::json::value> Engine::run_result(std::string id, std::string collector) {
+  return result_of(core_, std::move(id), std::move(collector));
+}
+
+Task<detail::CollectedRun> Engine::collect(detail::CollectorTerms terms, std::string key,
+                                           boost::json::value input, std::string queue) {
+  return core_->collect(std::move(terms), std::move(key), std::move(input), std::move(queue));
+}
 
 Task<void> Engine::send_signal(std::string id, std::string name, boost::json::value payload,
                                std::string request_id) {

@@ -12,6 +12,7 @@
 #include <holdfast/this_task.hpp>
 
 #include "busy_pause.hpp"
+#include "collector.hpp"
 #include "gate/gate_keys.hpp"
 #include "permit_run.hpp"
 #include "run_keys.hpp"
@@ -80,9 +81,13 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
   world_->signals_kept_max = options.signals_kept_max;
   world_->warn = options.warn == nullptr ? warn_on_standard_error : options.warn;
   // What is under way may outlive the engine for a moment.
-  world_->code_of = [codes = codes_](const std::string& type) {
-    const auto found = codes->find(type);
-    return found == codes->end() ? nullptr : found->second.get();
+  world_->code_of = [known = known_](const std::string& type) {
+    const auto found = known->find(type);
+    return found == known->end() ? nullptr : found->second.code.get();
+  };
+  world_->admission_of = [known = known_](const std::string& type) {
+    const auto found = known->find(type);
+    return found == known->end() ? nullptr : found->second.admission.get();
   };
   add(permit_workflow().name(), permit_workflow().code());
   add(std::string(kScheduleType), schedule_code(wall_clock_));
@@ -90,10 +95,13 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     const std::shared_ptr<Ownership> there = ownership.lock();
     return there != nullptr ? there->tenure_of(place) : nullptr;
   };
+  add(debouncer().name(), debouncer().code(), nullptr);
+  add(batcher().name(), batcher().code(), nullptr);
 }
 
-void EngineCore::add(const std::string& name, std::shared_ptr<const WorkflowCode> code) {
-  if (!codes_->emplace(name, std::move(code)).second) {
+void EngineCore::add(const std::string& name, std::shared_ptr<const WorkflowCode> code,
+                     std::shared_ptr<const Admission> admission) {
+  if (!known_->emplace(name, Known{std::move(code), std::move(admission)}).second) {
     throw InvalidArgument("two workflows are called '" + name + "'");
   }
 }

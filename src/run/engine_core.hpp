@@ -12,6 +12,7 @@
 #include <holdfast/engine.hpp>
 #include <holdfast/semaphore.hpp>
 
+#include "entrance.hpp"
 #include "ownership.hpp"
 #include "run_directory.hpp"
 #include "run_world.hpp"
@@ -30,7 +31,10 @@ struct StartTerms {
   Duration delay;
   Duration timeout;
   Duration chain_timeout;
+  int priority;
   std::map<std::string, std::string> attributes;
+  /// Of its definition, if whoever starts it has that at hand.
+  std::shared_ptr<const Admission> admission;
 };
 
 /// What an `Engine` is made of: the partitions that it drives, and the loops that bring them their
@@ -41,7 +45,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  void add(const std::string& name, std::shared_ptr<const WorkflowCode> code);
+  /// `admission` may be null.
+  void add(const std::string& name, std::shared_ptr<const WorkflowCode> code,
+           std::shared_ptr<const Admission> admission);
   [[nodiscard]] Task<void> begin();
   [[nodiscard]] Task<void> stop(Duration grace);
   /// Without waiting for anything.
@@ -53,6 +59,12 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 
   [[nodiscard]] Task<std::string> start(std::string type, boost::json::value input,
                                         StartTerms terms, std::optional<record::RunEvent> signal);
+  // collector.cpp
+  [[nodiscard]] Task<CollectedRun> collect(CollectorTerms terms, std::string key,
+                                           boost::json::value input, std::string queue);
+  /// Until the run is there, or will never be.
+  [[nodiscard]] Task<void> until_collected(CollectedRun run);
+
   [[nodiscard]] Task<boost::json::value> result(std::string id);
   /// Into the inbox of a run that goes on. Throws `NoSuchRun`.
   [[nodiscard]] Task<void> send(std::string id, record::RunMessage message);
@@ -81,19 +93,21 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   };
   [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
   struct Started {
-    std::string id;       ///< Empty: something has changed under it.
+    std::string id;       ///< Empty: nothing is to be started.
     Version version = 0;  ///< To be durable; zero: it is.
   };
-  [[nodiscard]] Task<Started> try_start(const std::string& type, const boost::json::value& input,
-                                        const StartTerms& terms,
-                                        const std::optional<record::RunEvent>& signal, Hold& turn);
+  /// Nothing: something has changed under it.
+  [[nodiscard]] Task<std::optional<Started>> try_start(
+      const std::string& type, const boost::json::value& input, const StartTerms& terms,
+      const std::optional<record::RunEvent>& signal, Hold& turn);
   [[nodiscard]] std::size_t starts_in_a_row() const noexcept;
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
-  [[nodiscard]] Task<std::string> settle_conflict(RunRow existing, const StartTerms& terms,
-                                                  record::RunHead head);
+  [[nodiscard]] Task<bool> settle_conflict(RunRow existing, const StartTerms& terms,
+                                           record::RunHead head);
   [[nodiscard]] Task<std::optional<CommitOutcome>> start_elsewhere(RunPlace place,
                                                                    record::RunHead&& head,
-                                                                   Batch&& extra);
+                                                                   Batch&& extra,
+                                                                   Entrance entrance);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,
@@ -120,8 +134,12 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const std::shared_ptr<const WallClock> wall_clock_;
   const Duration idle_time_;
   const Duration watchdog_time_;
-  const std::shared_ptr<std::map<std::string, std::shared_ptr<const WorkflowCode>>> codes_ =
-      std::make_shared<std::map<std::string, std::shared_ptr<const WorkflowCode>>>();
+  struct Known {
+    std::shared_ptr<const WorkflowCode> code;
+    std::shared_ptr<const Admission> admission;
+  };
+  const std::shared_ptr<std::map<std::string, Known>> known_ =
+      std::make_shared<std::map<std::string, Known>>();
   const std::shared_ptr<Ownership> ownership_;
   /// Runs that are being written for the first time. More at once fill no commit better, and what
   /// each has in memory is in no cache of the processor any more when its turn comes.

@@ -45,8 +45,9 @@ Task<std::string> why_run_waits(EngineCore& core, RunRow run) {
 
 }  // namespace
 
-void EngineProbe::add(const std::string& name, std::shared_ptr<const WorkflowCode> code) {
-  core_.add(name, std::move(code));
+void EngineProbe::add(const std::string& name, std::shared_ptr<const WorkflowCode> code,
+                      std::shared_ptr<const Admission> admission) {
+  core_.add(name, std::move(code), std::move(admission));
 }
 
 void EngineProbe::set_call_step(CallStep call_step) {

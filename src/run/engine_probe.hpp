@@ -19,7 +19,8 @@ class EngineProbe {
 
   // Before anything runs.
 
-  void add(const std::string& name, std::shared_ptr<const WorkflowCode> code);
+  void add(const std::string& name, std::shared_ptr<const WorkflowCode> code,
+           std::shared_ptr<const Admission> admission);
   void set_call_step(CallStep call_step);
 
   /// When the next timer of a run is due, as of the last sweep.

@@ -2,6 +2,7 @@
 // How runs are started and reached, from the process that drives them and from all others.
 #include <algorithm>
 #include <concepts>
+#include <iterator>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -65,13 +66,19 @@ StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue
       queue(options.queue.empty() ? own_queue : std::string(options.queue)),
       delay(options.delay),
       timeout(options.timeout),
-      chain_timeout(options.chain_timeout) {
+      chain_timeout(options.chain_timeout),
+      priority(options.priority) {
   check_time(delay, "delay");
   check_time(timeout, "timeout");
   check_time(chain_timeout, "chain_timeout");
   check_length(id, "StartOptions::id");
   check_length(start_key, "StartOptions::idempotency_key");
   check_length(queue, "StartOptions::queue");
+  if (priority < kGatePriorityMin || priority > kGatePriorityMax) {
+    throw InvalidArgument("StartOptions::priority is " + std::to_string(priority) + ": give " +
+                          std::to_string(kGatePriorityMin) + " to " +
+                          std::to_string(kGatePriorityMax));
+  }
   if (place_in_id(id)) {
     throw InvalidArgument("StartOptions::id is '" + id +
                           "', which looks like an id that is made here: choose another one");
@@ -101,6 +108,7 @@ record::RunHead head_of(const std::string& type, const boost::json::value& input
     head.set_start_key(terms.start_key);
   }
   head.set_timeout_ns(terms.timeout.count());
+  head.set_priority(terms.priority);
   for (const auto& [name, value] : terms.attributes) {
     (*head.mutable_attributes())[name] = value;
   }
@@ -116,6 +124,23 @@ record::RunHead head_of(const std::string& type, const boost::json::value& input
 
 }  // namespace
 
+namespace {
+
+/// Of the run to which the handle of one leads that is not let in; empty: of none. Or throws why.
+std::string id_instead_of(const Entrance& entrance, const Admission& admission) {
+  const WhenFull policy = admission.terms().when_full;
+  const bool is_refused = entrance.outcome == Entrance::Outcome::kRefused;
+  if (is_refused && policy == WhenFull::kSkip) {
+    return {};
+  }
+  if (is_refused && policy == WhenFull::kJoin && !entrance.to_join.empty()) {
+    return entrance.to_join;
+  }
+  std::rethrow_exception(entrance.error);
+}
+
+}  // namespace
+
 Task<std::string> EngineCore::start(std::string type, boost::json::value input, StartTerms terms,
                                     std::optional<record::RunEvent> signal) {
   if (type.empty()) {
@@ -124,39 +149,41 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   for (;;) {
     // Before there is more of it than this: what waits here is in no cache when its turn comes.
     Hold turn = co_await starts_.acquire();
-    Started started = co_await try_start(type, input, terms, signal, turn);
-    if (started.version != 0) {
-      co_await world_->store.until_durable(started.version);
+    std::optional<Started> started = co_await try_start(type, input, terms, signal, turn);
+    if (started && started->version != 0) {
+      co_await world_->store.until_durable(started->version);
     }
-    if (!started.id.empty()) {
-      co_return std::move(started.id);
+    if (started) {
+      co_return std::move(started->id);
     }
   }
 }
 
 /// Does not wait for the disk: until then all that this needs is gone, and its memory in use again.
-Task<EngineCore::Started> EngineCore::try_start(const std::string& type,
-                                                const boost::json::value& input,
-                                                const StartTerms& terms,
-                                                const std::optional<record::RunEvent>& signal,
-                                                Hold& turn) {
+Task<std::optional<EngineCore::Started>> EngineCore::try_start(
+    const std::string& type, const boost::json::value& input, const StartTerms& terms,
+    const std::optional<record::RunEvent>& signal, Hold& turn) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   record::RunHead head = head_of(type, input, terms, now);
   if (signal) {
     *head.add_signals() = *signal;
   }
-  Started started;
+  std::optional<Started> started;
   Batch extra;
   if (!terms.id.empty() || !terms.start_key.empty()) {
     Existing existing = co_await find_existing(terms, extra);
     if (existing.same) {
-      started.id = id_of(existing.same->head, existing.same->place);
+      started.emplace().id = id_of(existing.same->head, existing.same->place);
       co_return started;
     }
     if (existing.open) {
       turn.release();  // That may take long.
-      started.id = co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
+      const bool is_settled =
+          co_await settle_conflict(*std::move(existing.open), terms, std::move(head));
+      if (is_settled) {
+        started.emplace().id = terms.id;
+      }
       co_return started;
     }
   }
@@ -174,15 +201,30 @@ Task<EngineCore::Started> EngineCore::try_start(const std::string& type,
     extra.put(start_key_key(terms.start_key), name_row(place));
   }
   std::string id = id_of(head, place);
+  const Admission* const admission =
+      terms.admission != nullptr ? terms.admission.get() : world_->admission_of(type);
+  Entrance entrance;
+  if (admission != nullptr && terms.delay == Duration::zero()) {
+    const Applicant applicant{*admission, place, head};
+    entrance = co_await ask_for_entrance(*world_, applicant, now);
+    if (entrance.error) {
+      started.emplace().id = id_instead_of(entrance, *admission);
+      co_return started;
+    }
+    note_entrance(head, entrance, place.uid, now);
+  }
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
-    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra), now);
+    outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra),
+                                   std::move(entrance), now);
   } else {
-    outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra));
+    outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra),
+                                       std::move(entrance));
   }
   if (outcome && outcome->committed() != nullptr) {
-    started.id = std::move(id);
-    started.version = outcome->committed()->version;
+    started.emplace();
+    started->id = std::move(id);
+    started->version = outcome->committed()->version;
   }
   co_return started;
 }
@@ -236,39 +278,46 @@ Task<EngineCore::Existing> EngineCore::find_existing(const StartTerms& terms, Ba
 /// For whoever drives the partition.
 Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
                                                                record::RunHead&& head,
-                                                               Batch&& extra) {
+                                                               Batch&& extra, Entrance entrance) {
   const PartitionKeys there(place.queue, place.partition);
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});
   message.set_uid(place.uid);
   const StoreTime now = co_await world_->store.time();
   std::string key = there.message(world_->next_uid(now));
   extra.put(there.run(place.uid), head.SerializeAsString());
-  extra.put(key, message.SerializeAsString());
+  std::vector<Outgoing> messages = stop_messages(*world_, entrance, now);
+  messages.push_back({std::move(place), std::move(key), std::move(message)});
+  for (const Outgoing& out : messages) {
+    extra.put(out.key, out.message.SerializeAsString());
+  }
+  extra.append(entrance.change.batch());
   std::optional<CommitOutcome> outcome = co_await world_->store.apply(std::move(extra));
-  const auto tenure = tenure_of(place);
-  if (outcome->committed() != nullptr && tenure != nullptr) {
-    co_await tenure->take_message(std::move(key), std::move(message));
+  if (outcome->committed() == nullptr) {
+    co_return outcome;
+  }
+  std::ranges::move(messages_of(entrance.change.committed(outcome->committed()->version)),
+                    std::back_inserter(messages));
+  entrance.change = {};  // Others may have their turn.
+  for (Outgoing& out : messages) {
+    if (const auto tenure = tenure_of(out.to)) {
+      co_await tenure->take_message(std::move(out.key), std::move(out.message));
+    }
   }
   co_return outcome;
 }
 
-/// A run of the id goes on. Its id, if that is the answer; empty: look again.
-Task<std::string> EngineCore::settle_conflict(RunRow existing, const StartTerms& terms,
-                                              record::RunHead head) {
-  std::string id;
+/// A run of the id goes on. True: that is the answer; false: look again.
+Task<bool> EngineCore::settle_conflict(RunRow existing, const StartTerms& terms,
+                                       record::RunHead head) {
   if (head.signals_size() > 0) {
     record::RunMessage message = message_of(record::RunMessage::EVENT, head.signals(0));
     *message.mutable_start() = std::move(head);
     const bool is_sent = co_await try_send(std::move(existing), std::move(message));
-    if (is_sent) {
-      id = terms.id;
-    }
-    co_return id;
+    co_return is_sent;
   }
   switch (terms.on_conflict) {
     case OnConflict::kUseExisting:
-      id = terms.id;
-      break;
+      co_return true;
     case OnConflict::kTerminateExisting: {
       record::RunEvent event;
       event.set_payload("another run of its id was started instead");
@@ -292,7 +341,7 @@ Task<std::string> EngineCore::settle_conflict(RunRow existing, const StartTerms&
     case OnConflict::kFail:
       throw run_exists(terms.id, existing.head.type());
   }
-  co_return id;
+  co_return false;
 }
 
 // --- Messages ------------------------------------------------------------------------------------
@@ -584,6 +633,8 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   head.clear_rows();
   head.clear_continued_as();
   head.clear_holds();  // They ended with the run.
+  head.clear_admission();
+  head.mutable_admission()->set_state(record::RunAdmission::OUT);
   head.set_started_at_ns(ns_of(now));
   head.set_deadline_ns(deadline_of(head));
   record::RunMessage message = message_of(record::RunMessage::WAKE, {});

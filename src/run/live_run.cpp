@@ -51,6 +51,7 @@ bool has_condition_on(const Batch& batch, const std::string& key) {
 LiveRun::LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead&& head,
                  Version head_version, const WorkflowCode& code)
     : tenure_(std::move(tenure)),
+      admission_(tenure_->world().admission_of(head.type())),
       head_(std::move(head)),
       head_version_(head_version),
       waits_in_store_(head_.waits()),
@@ -146,12 +147,19 @@ void LiveRun::resume() {
     const std::lock_guard lock(mutex_);
     last_driven_ = tenure_->world().store.clock().now();
   }
-  for (const std::shared_ptr<StepRun>& step : open()) {
-    step->resume(shared_from_this());
+  const bool begins_anew = must_enter();
+  if (!begins_anew) {
+    resume_steps();
   }
   deliver_found();
-  if (next_row_ == 0 || machine_.has_held()) {
+  if (next_row_ == 0 || machine_.has_held() || begins_anew) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
+  }
+}
+
+void LiveRun::resume_steps() {
+  for (const std::shared_ptr<StepRun>& step : open()) {
+    step->resume(shared_from_this());
   }
 }
 
@@ -183,7 +191,7 @@ LiveRun::Taken LiveRun::take(Mail mail) {
 /// Nothing: there is nothing to do, and from now on somebody else may drive it.
 std::optional<std::vector<Mail>> LiveRun::take_mail() {
   const std::lock_guard lock(mutex_);
-  if (mail_.empty() && !machine_.has_held()) {
+  if (mail_.empty() && (!machine_.has_held() || waits_outside_)) {
     driven_ = false;
     last_driven_ = tenure_->world().store.clock().now();
     return std::nullopt;
@@ -251,19 +259,19 @@ Task<std::shared_ptr<LiveRun>> LiveRun::drive_one(std::shared_ptr<LiveRun> run) 
 // --- Activations ---------------------------------------------------------------------------------
 
 Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, Batch extra,
-                                                  StoreTime now) {
+                                                  Entrance entrance, StoreTime now) {
   {
     const std::lock_guard lock(run->mutex_);
     run->driven_ = true;
   }
   std::vector<Mail> mails;
-  if (run->head_.starts_at_ns() == 0) {
+  if (run->head_.starts_at_ns() == 0 && !run->waits_at_gate()) {
     mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
   }
   std::optional<CommitOutcome> outcome;
   std::exception_ptr error;
   try {
-    outcome = co_await run->activate(std::move(mails), std::move(extra), now);
+    outcome = co_await run->activate(std::move(mails), std::move(extra), now, std::move(entrance));
   } catch (...) {
     error = std::current_exception();
   }
@@ -336,9 +344,11 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
 }
 
 /// One commit carries all that the code did. If it is refused for a cell, a name or a gate that
-/// others have changed, the code has seen nothing of it yet, and only the change is made again.
+/// others have changed, the code has seen nothing of it yet, and only the change is made again. Of
+/// one that comes in with it, nothing is in the store: whoever starts it begins anew.
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra,
-                                                     StoreTime now) {
+                                                     StoreTime now, Entrance entrance) {
+  const bool comes_in = !entrance.gates.empty();
   if (!locks_.empty()) {
     co_await complete_grants(mails);
   }
@@ -351,13 +361,27 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       co_await settle_names(activated, state);
     }
     LockChanges locks;
-    if (!activated.locks.empty() || holds_or_waits()) {
+    if (comes_in) {
+      locks = co_await settle_entrance(activated, now, entrance, false);
+    } else if (!activated.locks.empty() || holds_or_waits()) {
       locks = co_await settle_locks(activated, now);
+    }
+    const bool has_news = !state.events.empty() || !locks.events.empty() || locks.any_granted;
+    if (!has_news && may_let_go(activated)) {
+      locks.gates = {};
+      locks = co_await settle_letting_go(activated, now, entrance);
+    }
+    if (locks.is_shut_out) {
+      co_return std::nullopt;
     }
     std::vector<record::RunEvent>& held = state.events;
     std::ranges::move(locks.events, std::back_inserter(held));
     activated.record.mutable_held()->Assign(held.begin(), held.end());
     Writing writing = write(activated, mails, now, locks);
+    for (Outgoing& out : stop_messages(tenure_->world(), entrance, now)) {
+      writing.batch.put(out.key, out.message.SerializeAsString());
+      writing.messages.push_back(std::move(out));
+    }
     // The name first: a run that goes on as another one at once gives it away again.
     Batch batch = extra;
     batch.append(std::move(writing.batch));
@@ -369,15 +393,20 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     }
     guard_locks(batch, activated.record);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
-    if (applied.busy) {
-      locks.gates = {};
-      co_await busy_pause();
-      continue;
-    }
     const std::optional<CommitOutcome>& outcome = applied.outcome;
-    if (outcome && outcome->conflict() != nullptr &&
-        (has_condition_on(state.batch, outcome->conflict()->key) ||
-         has_condition_on(locks.gates.batch(), outcome->conflict()->key))) {
+    const bool is_to_be_made_again =
+        applied.busy || (outcome && outcome->conflict() != nullptr &&
+                         (has_condition_on(state.batch, outcome->conflict()->key) ||
+                          has_condition_on(locks.gates.batch(), outcome->conflict()->key)));
+    if (is_to_be_made_again) {
+      take_back_slots(locks);
+      locks.gates = {};
+      if (applied.busy) {
+        co_await busy_pause();
+      }
+      if (comes_in) {
+        co_return std::nullopt;
+      }
       continue;
     }
     if (outcome && outcome->committed() != nullptr) {
@@ -477,13 +506,12 @@ void LiveRun::finish(Version version) {
   abandon();
 }
 
-Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reason, Mail mail) {
+Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailure failure,
+                                 Mail mail) {
   const std::vector<Mail> mails{std::move(mail)};
   const StoreTime now = co_await tenure_->world().store.time();
   head_.set_state(state);
-  head_.mutable_failure()->set_type(state == record::RunHead::TIMED_OUT ? "TimedOut"
-                                                                        : "Terminated");
-  head_.mutable_failure()->set_message(std::move(reason));
+  *head_.mutable_failure() = std::move(failure);
   head_.set_rows(next_row_);
   Activated nothing;
   nothing.end.emplace();
@@ -523,7 +551,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, std::string reaso
 /// It waits for others: the store has all that is needed to go on with it.
 Task<bool> LiveRun::leave_memory() {
   record::Activation nothing;
-  if (has_work_besides(nothing)) {
+  if (has_work_besides(nothing) || has_kept()) {
     co_return true;
   }
   if (!waits_in_store_) {
@@ -561,6 +589,7 @@ void LiveRun::abandon() {
     gone_ = true;
     open = std::exchange(steps_, {});
     unread = std::exchange(mail_, {});
+    std::ranges::move(std::exchange(kept_, {}), std::back_inserter(unread));
   }
   for (const auto& [operation, step] : open) {
     step->abandon();

@@ -20,6 +20,7 @@
 #include <holdfast/store.hpp>
 
 #include "bell.hpp"
+#include "entrance.hpp"
 #include "run_gates.hpp"
 #include "run_machine.hpp"
 #include "run_place.hpp"
@@ -72,6 +73,7 @@ struct Mail {
     kEvent,
     kWake,       ///< Go on, or begin, and see that its timers are set.
     kTimeUp,     ///< The run has taken too long.
+    kWaitOver,   ///< A time of its wait at a gate of its workflow has come.
     kTerminate,  ///< With the reason as the payload of the event.
     kRetryNow,
     kQuery,
@@ -113,10 +115,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<void> look_for_locks();
   /// What was under way goes on.
   void resume();
-  /// The first activation, in the commit that makes the run. `extra` is added to that. If it comes
-  /// to nothing, the tenure has forgotten the run.
+  void resume_steps();
+  /// The first activation, in the commit that makes the run, unless it has to wait. `extra` is
+  /// added to that, and what it does at the gates of its workflow. If it comes to nothing, the
+  /// tenure has forgotten the run.
   [[nodiscard]] static Task<std::optional<CommitOutcome>> begin(std::shared_ptr<LiveRun> run,
-                                                                Batch extra, StoreTime now);
+                                                                Batch extra, Entrance entrance,
+                                                                StoreTime now);
 
   /// False: it is not in memory any more.
   [[nodiscard]] bool deliver(Mail mail);
@@ -157,11 +162,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::string waiter_key;  ///< Empty: it did not wait.
     Version fence = 0;       ///< 0: the code does not have it yet.
   };
-  struct Outgoing {
-    RunPlace to;
-    std::string key;
-    record::RunMessage message;
-  };
   /// A commit in the making, and what follows from it.
   struct Writing {
     Batch batch;
@@ -183,6 +183,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     RunGates::Change gates;
     std::vector<record::RunEvent> events;  ///< Of locks that it will not have.
     bool any_granted = false;
+    /// It was let in at the gates of its workflow, and is not any more: others were faster.
+    bool is_shut_out = false;
+    /// What it held there, if it lets go of that, to be taken back should this come to nothing.
+    std::optional<std::vector<record::RunHold>> slots_let_go{};
     /// Null: it was not asked for, as the run ends.
     [[nodiscard]] const RunGates::Ask* find(const BegunLock& lock) const;
   };
@@ -194,8 +198,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] std::optional<std::vector<Mail>> take_mail();
   /// False: it does not go on here.
   [[nodiscard]] Task<bool> handle(std::vector<Mail> mails);
+  /// `entrance` is that of a run which is not in the store yet.
   [[nodiscard]] Task<std::optional<CommitOutcome>> activate(std::vector<Mail> mails, Batch extra,
-                                                            StoreTime now);
+                                                            StoreTime now, Entrance entrance);
   /// Does the first, unless other things come first; the others are put back.
   [[nodiscard]] Task<bool> transact_first(std::vector<Mail> transactions);
   [[nodiscard]] Task<void> transact(std::shared_ptr<StepRun> step, std::uint32_t attempt);
@@ -206,7 +211,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                    std::vector<Mail>& late);
   /// Not for this run any more: its next one gets them, or whoever sent them is told.
   void give_back(std::vector<Mail> mails);
-  [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, std::string reason,
+  [[nodiscard]] Task<void> end_by_force(record::RunHead::State state, record::RunFailure failure,
                                         Mail mail);
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
@@ -237,7 +242,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] RunPlace place_of_child(const BegunChild& child) const;
   [[nodiscard]] Writing write(Activated& activated, const std::vector<Mail>& mails, StoreTime now,
                               const LockChanges& locks);
-  void write_row(Writing& writing, Activated& activated, bool is_granted);
+  void write_row(Writing& writing, Activated& activated, const LockChanges& locks);
   [[nodiscard]] std::uint64_t full_with(std::size_t signals) const;
   /// Or there is none yet.
   [[nodiscard]] bool last_row_is_in_head() const;
@@ -261,12 +266,14 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // live_run_locks.cpp
   /// At gates.
   [[nodiscard]] bool holds_or_waits() const noexcept {
-    return !locks_.empty() || head_.holds_size() > 0;
+    return !locks_.empty() || head_.holds_size() > 0 || waits_at_gate();
   }
   [[nodiscard]] bool has_permits() const;
   [[nodiscard]] GateRequest request_for(const BegunLock& lock, StoreTime now);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
+  /// Of those in `changes`, asked for by the activation.
+  void note_asked(LockChanges& changes, Activated& activated);
   void guard_locks(Batch& batch, const record::Activation& row) const;
   void after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
                        Version version);
@@ -276,11 +283,44 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void deliver_granted();
   void deliver_found();
 
+  // live_run_admission.cpp
+  /// At one of its workflow.
+  [[nodiscard]] bool waits_at_gate() const noexcept {
+    return head_.admission().state() == record::RunAdmission::WAITS;
+  }
+  /// Before its code goes on.
+  [[nodiscard]] bool must_enter() const noexcept;
+  /// Whether there is something for its code.
+  [[nodiscard]] bool wants_in(const std::vector<Mail>& events, StoreTime now) const;
+  /// Whether it may go on; if not, it waits where its head says, or has ended.
+  [[nodiscard]] Task<bool> enter();
+  enum class Turn : std::uint8_t { kHasCome, kIsToCome, kIsLost };
+  [[nodiscard]] Task<Turn> turn_at_gate();
+  [[nodiscard]] Task<void> mind_the_time_of_its_wait(StoreTime now);
+  [[nodiscard]] Task<void> terminate_replaced(StoreTime now);
+  [[nodiscard]] Task<void> end_refused(Entrance::Outcome outcome, std::exception_ptr error);
+  [[nodiscard]] Task<void> ask_again_later(StoreTime now);
+  void write_wait_timers(Writing& writing) const;
+  void drop_wait_timers(Writing& writing) const;
+  /// Keeps what has come for when it is let in.
+  [[nodiscard]] Task<void> wait_outside(std::vector<Mail> events, std::vector<Mail> early,
+                                        Batch answers);
+  [[nodiscard]] std::vector<Mail> take_kept();
+  [[nodiscard]] bool has_kept() const;
+  /// Nothing of it is under way after the activation, and it is to hold its slots no longer.
+  [[nodiscard]] bool may_let_go(const Activated& activated) const;
+  [[nodiscard]] Task<LockChanges> settle_letting_go(Activated& activated, StoreTime now,
+                                                    Entrance& entrance);
+  [[nodiscard]] Task<LockChanges> settle_entrance(Activated& activated, StoreTime now,
+                                                  Entrance& entrance, bool passes);
+  void take_back_slots(LockChanges& changes);
+
   void remember(Activated& activated, const record::Activation& row, StoreTime now);
   [[nodiscard]] std::vector<std::shared_ptr<StepRun>> open() const;
   [[nodiscard]] std::shared_ptr<StepRun> step_at(std::uint64_t operation) const;
 
   const std::shared_ptr<Tenure> tenure_;
+  const Admission* const admission_;  // Null: its workflow has no limit.
 
   // For whoever drives it. What is written into the head stays there also if the commit fails, as
   // nothing goes on from there then, or the same is written again.
@@ -303,6 +343,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   mutable std::mutex mutex_;
   std::vector<Mail> mail_;
+  std::vector<Mail> kept_;  // Until it is let in.
+  bool waits_outside_ = false;
   bool driven_ = false;
   bool gone_ = false;
   using Steps = std::map<std::uint64_t, std::shared_ptr<StepRun>, std::less<>,

@@ -184,7 +184,7 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
   if (activated.end) {
     write_end(writing, activated, now);
   } else {
-    write_row(writing, activated, locks.any_granted);
+    write_row(writing, activated, locks);
   }
   return writing;
 }
@@ -198,12 +198,13 @@ void LiveRun::ask_child_to_stop(Writing& writing, std::uint64_t operation, Store
 /// A new run has its first row in its head, so that it costs one row. The head says whether
 /// whoever takes over has something to do for the run; that a run waits is written later, when it
 /// leaves the memory.
-void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted) {
+void LiveRun::write_row(Writing& writing, Activated& activated, const LockChanges& locks) {
   const bool is_new = head_version_ == 0;
   const bool has_work =
-      is_granted || !activated.steps.empty() || has_work_besides(activated.record);
+      locks.any_granted || !activated.steps.empty() || has_work_besides(activated.record);
   const std::uint64_t full = full_with(machine_.signals_kept());
-  if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_) {
+  if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_ ||
+      locks.slots_let_go) {
     std::string key = tenure_->keys().run(uid_);
     head_.set_waits(!has_work);
     head_.set_signals_kept(full);
@@ -265,6 +266,7 @@ void LiveRun::write_own_timers(Writing& writing, bool starts_later) const {
   if (head_.deadline_ns() != 0) {
     set_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
+  write_wait_timers(writing);
 }
 
 void LiveRun::write_end(Writing& writing, Activated& activated, StoreTime now) {
@@ -302,6 +304,7 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
   if (head_.deadline_ns() != 0) {
     drop_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
+  drop_wait_timers(writing);
   for (const auto& [operation, child] : children_) {
     if (child.lock && contains(released, operation)) {
       continue;  // To be terminated as well would look as if it had not been released.
@@ -358,6 +361,8 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_start_key(head_.start_key());
   *next.mutable_attributes() = head_.attributes();
   *next.mutable_holds() = head_.holds();
+  *next.mutable_admission() = head_.admission();
+  next.set_priority(head_.priority());
   if (head_.has_parent()) {
     *next.mutable_parent() = head_.parent();
   }
@@ -399,6 +404,7 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
     head.set_root_uid(root_uid_of(head_, place()));
   }
   head.set_timeout_ns(child.terms.timeout.count());
+  head.set_priority(child.terms.priority);
   head.set_deadline_ns(deadline_of(head));
   head.mutable_parent()->set_operation(child.operation);
   head.mutable_parent()->set_id(id_of(head_, place()));

@@ -134,14 +134,19 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
         deeds[hold.gate()].endings.push_back({hold.holder_key(), std::string(), how});
       }
     }
+    if (waits_at_gate()) {
+      const record::RunAdmission& stands = head_.admission();
+      deeds[stands.gate()].endings.push_back({entrance_holder_key(stands.gate(), uid_),
+                                              stands.waiter_key(), record::GateGrant::ABANDONED});
+    }
     return deeds;
   }
   // What waits for others only by this lock, and holds something that others may wait for, can be
   // part of a circle.
   const bool is_all = machine_.waits_for_one_alone();
-  const bool keeps_some = has_permits() || std::ranges::any_of(locks_, [&](const auto& lock) {
-                            return !is_let_go(lock.first);
-                          });
+  const bool keeps_some =
+      has_permits() || head_.holds_size() > 0 ||
+      std::ranges::any_of(locks_, [&](const auto& lock) { return !is_let_go(lock.first); });
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
@@ -160,6 +165,11 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
     co_return changes;
   }
   changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
+  note_asked(changes, activated);
+  co_return changes;
+}
+
+void LiveRun::note_asked(LockChanges& changes, Activated& activated) {
   for (const BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock);
     if (ask == nullptr) {
@@ -189,7 +199,6 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
         break;
     }
   }
-  co_return changes;
 }
 
 const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
@@ -220,14 +229,8 @@ void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, 
   if (changes.deeds.empty()) {
     return;
   }
-  for (RunGates::Change::LetIn& let_in : changes.gates.committed(version)) {
-    auto& [key, value] = let_in.notice;
-    record::RunMessage message;
-    if (message.ParseFromString(value)) {
-      message.mutable_event()->set_payload(payload_text(grant_value(let_in.grant)));
-      RunPlace to = place_in_message_key(key, message.uid());
-      hand_over({std::move(to), std::move(key), std::move(message)}, writing);
-    }
+  for (Outgoing& out : messages_of(changes.gates.committed(version))) {
+    hand_over(std::move(out), writing);
   }
   for (const BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock);

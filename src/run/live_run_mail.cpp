@@ -19,6 +19,13 @@ bool ends_it(const Mail& mail) {
   return mail.kind == Mail::Kind::kTimeUp || mail.kind == Mail::Kind::kTerminate;
 }
 
+record::RunFailure failure_of_end(const char* type, std::string message) {
+  record::RunFailure failure;
+  failure.set_type(type);
+  failure.set_message(std::move(message));
+  return failure;
+}
+
 /// To whoever asked, wherever that is.
 void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
   if (!mail.reply_key.empty()) {
@@ -41,9 +48,10 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     Mail mail = std::move(*ender);
     mails.erase(ender);
     const bool is_late = mail.kind == Mail::Kind::kTimeUp;
-    std::string reason = is_late ? "its time is up" : mail.event.payload();
+    record::RunFailure failure = is_late ? failure_of_end("TimedOut", "its time is up")
+                                         : failure_of_end("Terminated", mail.event.payload());
     co_await end_by_force(is_late ? record::RunHead::TIMED_OUT : record::RunHead::TERMINATED,
-                          std::move(reason), std::move(mail));
+                          std::move(failure), std::move(mail));
     give_back(std::move(mails));
     co_return false;
   }
@@ -81,6 +89,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
       case Mail::Kind::kEvict:
         shall_leave = true;
         break;
+      case Mail::Kind::kWaitOver:
       case Mail::Kind::kWake:
         if (!mail.consumed.empty()) {
           answers.erase(mail.consumed);
@@ -107,6 +116,25 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
   }
   std::vector<Mail>& events = mails;
   events.resize(event_count);
+  if (must_enter()) {
+    const StoreTime now = co_await tenure_->world().store.time();
+    if (wants_in(events, now)) {
+      const bool is_in = co_await enter();
+      if (!is_in) {
+        co_await wait_outside(std::move(events), std::move(early), std::move(answers));
+        bool stays = !is_gone();
+        if (stays && shall_leave) {
+          stays = co_await leave_memory();
+        }
+        co_return stays;
+      }
+      std::vector<Mail> kept = take_kept();
+      std::vector<Mail>& line = next_row_ == 0 ? early : events;
+      line.insert(line.begin(), std::make_move_iterator(kept.begin()),
+                  std::make_move_iterator(kept.end()));
+      resume_steps();
+    }
+  }
   if (next_row_ == 0) {
     const StoreTime now = co_await tenure_->world().store.time();
     const auto first = std::find_if(events.begin(), events.end(), starts_it);
@@ -144,8 +172,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     co_return stays;
   }
   const StoreTime now = co_await tenure_->world().store.time();
+  Entrance is_in_already;
   const std::optional<CommitOutcome> outcome =
-      co_await activate(std::move(events), std::move(answers), now);
+      co_await activate(std::move(events), std::move(answers), now, std::move(is_in_already));
   if (outcome && outcome->committed() == nullptr) {
     tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
                  (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));
@@ -222,7 +251,8 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   Batch batch;
   for (const Mail& mail : mails) {
     if (mail.event.kind() == record::RunEvent::CANCEL_REQUESTED) {
-      co_await end_by_force(record::RunHead::CANCELLED, "before it began", mail);
+      record::RunFailure failure = failure_of_end("Terminated", "before it began");
+      co_await end_by_force(record::RunHead::CANCELLED, std::move(failure), mail);
       give_back(std::move(mails));
       co_return;
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <holdfast/error.hpp>
+#include <holdfast/gate_inspection.hpp>
 
 #include "gate/session_rules.hpp"
 #include "run_keys.hpp"
@@ -53,6 +54,14 @@ std::map<std::uint64_t, OpenStep> open_steps_of(const std::vector<record::Activa
     }
   }
   return open;
+}
+
+/// As the rule says that does not let it in.
+std::string why_queued(const GateInfo& gate, const std::string& id) {
+  const auto waiter = std::ranges::find(gate.waiters, id, &GateWaiterInfo::holder);
+  return waiter == gate.waiters.end()
+             ? std::to_string(gate.waiter_count) + " are queued, and it is far behind"
+             : to_string(waiter->why);
 }
 
 }  // namespace
@@ -153,6 +162,10 @@ Task<RunInfo> describe_run(Store& store, const RunRow& run,
   }
   if (has_ended(run.head)) {
     co_return info;
+  }
+  if (info.queued) {
+    const std::optional<GateInfo> gate = co_await inspect_gate(store, info.queued->gate, kRowsRead);
+    info.queued->why = gate ? why_queued(*gate, info.id) : std::string();
   }
   for (auto& [number, step] : open_steps_of(journal)) {
     const std::optional<Entry> row = co_await store.get(keys.attempts(run.place.uid, number));

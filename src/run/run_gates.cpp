@@ -143,6 +143,10 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
         one.slots = slots_held(rows, one.asked.key);
       }
       add(served, std::move(one.asked.served));
+      if (one.ends_at_once && one.asked.outcome == Asked::Outcome::kHeld) {
+        rows.end(one.asked.key, record::GateGrant::RELEASED, now);
+        add(served, serve(rows, leases, now));
+      }
       asking = nullptr;
       is_served = true;
     }
@@ -184,6 +188,12 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
       asking = nullptr;
     }
   }
+}
+
+const GateRows* RunGates::Change::rows_at(std::string_view gate) const {
+  const auto part = std::ranges::find_if(
+      parts_, [&](const Part& one) { return one.room->ledger.keys().name() == gate; });
+  return part == parts_.end() || !part->prepared.rows ? nullptr : &*part->prepared.rows;
 }
 
 std::vector<RunGates::Change::LetIn> RunGates::Change::committed(Version version) {

@@ -53,6 +53,7 @@ class RunGates {
     std::uint64_t operation = 0;
     GateDefinition definition;
     GateRequest request;
+    bool ends_at_once = false;  ///< If it is held, it is let go of by the same change.
     /// What came of it: a failure, or else `asked`, and, if it is held, its slots.
     std::exception_ptr error{};
     Asked asked{};
@@ -84,6 +85,8 @@ class RunGates {
    public:
     Change() = default;
     [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
+    /// As they will be. Null: this changes nothing at that gate.
+    [[nodiscard]] const GateRows* rows_at(std::string_view gate) const;
     /// One who was let in and has to be told; the row for that is in the batch.
     struct LetIn {
       GateRequest::Notice notice;

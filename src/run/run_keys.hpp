@@ -81,6 +81,7 @@ inline constexpr std::string_view kReplyPrefix = "reply/";
 [[nodiscard]] std::string session_in_reply_key(std::string_view key);
 
 /// Timers that are none of an operation.
+inline constexpr std::uint64_t kAdmissionTimer = 0xffff'fffd;
 inline constexpr std::uint64_t kStartTimer = 0xffff'fffe;
 inline constexpr std::uint64_t kDeadlineTimer = 0xffff'ffff;
 

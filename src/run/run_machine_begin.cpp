@@ -85,7 +85,7 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
   child.type = type;
   child.input = std::move(input);
   child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
-                 options.timeout, options.is_root};
+                 options.timeout,         options.priority,           options.is_root};
   return operation;
 }
 

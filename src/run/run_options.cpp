@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string>
 
+#include <holdfast/gate.hpp>
+
 #include "run_place.hpp"
 
 namespace holdfast::detail {
@@ -73,6 +75,10 @@ void check_options(std::string_view child, const ChildOptions& options) {
   check_not_negative("child", child, "timeout", options.timeout);
   check_name_length(child, "id", options.id);
   check_name_length(child, "queue", options.queue);
+  if (options.priority < kGatePriorityMin || options.priority > kGatePriorityMax) {
+    refuse_option("child '", child, "': priority is ", options.priority, "; give ",
+                  kGatePriorityMin, " to ", kGatePriorityMax);
+  }
   if (place_in_id(options.id)) {
     refuse_option("child '", child, "': id is '", options.id,
                   "', which looks like an id that is made here: choose another one");

@@ -96,6 +96,14 @@ RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   info.result = parse_payload(head.result());
   info.failure = head.failure().message();
   info.failure_type = head.failure().type();
+  if (!has_ended(head) && head.admission().state() == record::RunAdmission::WAITS) {
+    QueuedRun& queued = info.queued.emplace();
+    queued.gate = head.admission().gate();
+    queued.since = time_of(head.admission().asked_at_ns());
+    if (head.admission().deadline_ns() != 0) {
+      queued.until = time_of(head.admission().deadline_ns());
+    }
+  }
   for (const auto& [name, value] : head.attributes()) {
     info.attributes.emplace(name, value);
   }

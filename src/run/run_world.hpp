@@ -23,6 +23,7 @@
 
 namespace holdfast::detail {
 
+class Admission;
 class Tenure;
 class WorkflowCode;
 
@@ -52,6 +53,8 @@ struct RunWorld {
 
   /// The code of a workflow; null: it is not known here.
   std::function<const WorkflowCode*(const std::string& type)> code_of;
+  /// What its definition says of its starts; null: nothing, or it is not known here.
+  std::function<const Admission*(const std::string& type)> admission_of;
   /// Who drives the runs of a partition, if it is this process.
   std::function<std::shared_ptr<Tenure>(const RunPlace& place)> tenure_of;
   std::function<void(const std::string& text)> warn;

@@ -244,7 +244,8 @@ Task<void> Tenure::hand_over() {
 // --- Runs in memory ------------------------------------------------------------------------------
 
 Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHead&& head,
-                                                 Batch&& extra, StoreTime now) {
+                                                 Batch&& extra, Entrance&& entrance,
+                                                 StoreTime now) {
   const WorkflowCode* const code = world_->code_of(head.type());
   HOLDFAST_CHECK(code != nullptr, "a run was started here whose code is not known");
   auto run = make_live_run(shared_from_this(), std::move(uid), std::move(head), 0, *code);
@@ -253,7 +254,7 @@ Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHea
     runs_.emplace(run->uid(), run);
   }
   world_->rests.ring();
-  return LiveRun::begin(std::move(run), std::move(extra), now);
+  return LiveRun::begin(std::move(run), std::move(extra), std::move(entrance), now);
 }
 
 Task<Tenure::Found> Tenure::find(std::string uid) {

@@ -72,10 +72,12 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   /// Gives it to whoever wants it. What is in hand must have ended.
   [[nodiscard]] Task<void> hand_over();
 
-  /// A new run, whose first activation goes into the commit that makes it. `extra` is added to that
+  /// A new run, whose first activation goes into the commit that makes it, unless it has to wait at
+  /// a gate of its workflow, as its head says then. `extra` and `entrance` are added to that
   /// commit. The outcome is applied, not durable yet; nothing: the partition is not ours.
   [[nodiscard]] Task<std::optional<CommitOutcome>> start(std::string uid, record::RunHead&& head,
-                                                         Batch&& extra, StoreTime now);
+                                                         Batch&& extra, Entrance&& entrance,
+                                                         StoreTime now);
 
   enum class Whereabouts : std::uint8_t { kLive, kGone, kParked };
   struct Found {
@@ -127,6 +129,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] static Task<void> take_again(std::shared_ptr<Tenure> tenure, std::string key);
   [[nodiscard]] Task<void> answer_for_the_gone(std::string key, record::RunMessage message);
   [[nodiscard]] Task<void> start_instead(std::string key, record::RunMessage message);
+  [[nodiscard]] Task<std::optional<CommitOutcome>> start_next(record::RunHead head, Batch batch,
+                                                              StoreTime now);
 
   const std::shared_ptr<RunWorld> world_;
   const PartitionKeys keys_;

@@ -138,6 +138,8 @@ Task<void> Tenure::fire(std::string key) {
     mail.kind = Mail::Kind::kTimeUp;
   } else if (timer.operation == kStartTimer) {
     mail.event = event_of(record::RunEvent::STARTED);
+  } else if (timer.operation == kAdmissionTimer) {
+    mail.kind = Mail::Kind::kWaitOver;
   } else {
     mail.event = event_of(record::RunEvent::TIMER_FIRED, timer.operation);
   }
@@ -274,6 +276,29 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
   }
 }
 
+/// One whose workflow has a limit is put into the store first: it may have to wait, and if it is
+/// refused, nobody is there to be told but those who look for it.
+Task<std::optional<CommitOutcome>> Tenure::start_next(record::RunHead head, Batch batch,
+                                                      StoreTime now) {
+  const std::string uid = world_->next_uid(now);
+  batch.put(run_id_key(head.id()), name_row(keys_.place_of(uid)));
+  head.set_started_at_ns(ns_of(now));
+  std::optional<CommitOutcome> outcome;
+  const bool begins_at_once =
+      world_->code_of(head.type()) != nullptr && world_->admission_of(head.type()) == nullptr;
+  if (begins_at_once) {
+    Entrance without_limit;
+    outcome = co_await start(uid, std::move(head), std::move(batch), std::move(without_limit), now);
+    co_return outcome;
+  }
+  batch.put(keys_.run(uid), head.SerializeAsString());
+  outcome = co_await apply(std::move(batch));
+  if (outcome && outcome->committed() != nullptr) {
+    static_cast<void>(co_await find(uid));
+  }
+  co_return outcome;
+}
+
 /// The run that was to be signalled has ended: the signal goes to the next one of its id, or makes
 /// one.
 Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
@@ -297,11 +322,7 @@ Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
       batch.put(there.message(world_->next_uid(now)), message.SerializeAsString());
       outcome = co_await apply(std::move(batch));
     } else {
-      const std::string uid = world_->next_uid(now);
-      batch.put(name_key, name_row(keys_.place_of(uid)));
-      record::RunHead head = message.start();
-      head.set_started_at_ns(ns_of(now));
-      outcome = co_await start(uid, std::move(head), std::move(batch), now);
+      outcome = co_await start_next(message.start(), std::move(batch), now);
     }
     done = !outcome || outcome->committed() != nullptr;
   }

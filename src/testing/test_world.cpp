@@ -115,7 +115,7 @@ struct TestWorld::Process {
                                            .wall_clock = &world.calendar_});
     EngineProbe probe(*engine);
     for (const testing::AnyWorkflow& workflow : world.workflows_) {
-      probe.add(workflow.name(), workflow.code());
+      probe.add(workflow.name(), workflow.code(), workflow.admission());
     }
     probe.set_call_step(
         [&world, life = world.life_](CalledStep called, StepCode& code, StepContext& context) {
