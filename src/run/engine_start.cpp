@@ -135,9 +135,11 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
 }
 
 /// Does not wait for the disk: until then all that this needs is gone, and its memory in use again.
-Task<EngineCore::Started> EngineCore::try_start(
-    const std::string& type, const boost::json::value& input, const StartTerms& terms,
-    const std::optional<record::RunEvent>& signal, Hold& turn) {
+Task<EngineCore::Started> EngineCore::try_start(const std::string& type,
+                                                const boost::json::value& input,
+                                                const StartTerms& terms,
+                                                const std::optional<record::RunEvent>& signal,
+                                                Hold& turn) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   record::RunHead head = head_of(type, input, terms, now);
