@@ -89,8 +89,8 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     const auto found = known->find(type);
     return found == known->end() ? nullptr : found->second.admission.get();
   };
-  add(permit_workflow().name(), permit_workflow().code());
-  add(std::string(kScheduleType), schedule_code(wall_clock_));
+  add(permit_workflow().name(), permit_workflow().code(), nullptr);
+  add(std::string(kScheduleType), schedule_code(wall_clock_), nullptr);
   world_->tenure_of = [ownership = std::weak_ptr(ownership_)](const RunPlace& place) {
     const std::shared_ptr<Ownership> there = ownership.lock();
     return there != nullptr ? there->tenure_of(place) : nullptr;

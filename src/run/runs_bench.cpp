@@ -25,7 +25,10 @@
 
 #include "base/temp_folder.hpp"
 #include "benchmarks/harness.hpp"
+#include "benchmarks/steady_state.hpp"
+#include "run_keys.hpp"
 #include "run_machine.hpp"
+#include "run_place.hpp"
 #include "store_sqlite/connection.hpp"
 
 namespace holdfast::bench {
@@ -100,59 +103,81 @@ double per_second(std::uint64_t count, const Stopwatch& stopwatch) {
 
 // --- One step ------------------------------------------------------------------------------------
 
-Task<void> run_in_turn(Engine& engine, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
+Task<void> run_in_turn(Engine& engine, SteadyState& steady) {
+  while (!steady.is_over()) {
     auto run = co_await engine.start(kOneStep, 41);
     const int result = co_await run.result();
     require(result == 42, "a run gave another result");
+    steady.one_more();
   }
 }
 
+/// Of runs that are measured: as many as make whole rounds of those in flight.
 std::uint64_t run_count(std::uint64_t in_flight) {
-  return std::clamp<std::uint64_t>(in_flight * 50, 500, 40'000);
+  return std::clamp<std::uint64_t>(40'000 / in_flight, 10, 500) * in_flight;
 }
 
-/// Runs from start to durable result, so many at once.
+/// Runs from start to durable result, so many at once all the while: each has ended once before the
+/// time is taken, and all go on until it has been.
 double runs_per_second(std::uint64_t in_flight) {
   const Folder folder;
   Process process(folder.file());
   sync_wait(process.pool, process.engine->begin());
-  const std::uint64_t each = run_count(in_flight) / in_flight;
+  SteadyState steady(in_flight, run_count(in_flight));
   std::deque<Spawned<void>> running;
-  const Stopwatch stopwatch;
   for (std::uint64_t i = 0; i < in_flight; ++i) {
-    running.push_back(spawn(process.pool, run_in_turn(*process.engine, each)));
+    running.push_back(spawn(process.pool, run_in_turn(*process.engine, steady)));
   }
   for (Spawned<void>& one : running) {
     one.get();
   }
-  return per_second(each * in_flight, stopwatch);
+  return 1e9 / steady.ns_each();
 }
 
-/// The same commits: a row for each start, written over at its end, so many in one transaction.
+/// The keys that an engine gives to runs: some in one partition, then some in the next one.
+std::string key_of_run(std::uint64_t number, std::uint64_t in_flight) {
+  const std::uint64_t in_a_row = std::clamp<std::uint64_t>(in_flight / 8, 1, 32);
+  const auto partition =
+      static_cast<std::uint32_t>(number / in_a_row % detail::kPartitionsPerQueue);
+  const StoreTime started(std::chrono::hours(1));
+  return detail::PartitionKeys("default", partition)
+      .run(detail::new_uid(started, static_cast<std::uint32_t>(number), number));
+}
+
+/// The same commits: a row for each start, written over at its end, so many in one transaction. The
+/// rows are as long as those of the runs above.
 double raw_runs_per_second(std::uint64_t in_flight) {
   const Folder folder;
   detail::Connection connection(folder.file().string(), "",
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   connection.run("PRAGMA journal_mode = WAL");
   connection.run("PRAGMA synchronous = FULL");
-  connection.run("CREATE TABLE entries(key BLOB NOT NULL PRIMARY KEY, value BLOB) WITHOUT ROWID");
-  detail::Statement put(connection, "INSERT OR REPLACE INTO entries VALUES(?1, ?2)");
-  const std::string value(150, 'v');
-  const std::string prefix = "run/default/000/";
+  connection.run(
+      "CREATE TABLE entries(key BLOB NOT NULL PRIMARY KEY, version INTEGER NOT NULL, "
+      "value BLOB NOT NULL) STRICT, WITHOUT ROWID");
+  detail::Statement put(connection, "INSERT OR REPLACE INTO entries VALUES(?1, ?2, ?3)");
+  const std::string at_start(45, 'v');
+  const std::string at_end(79, 'v');
   const std::uint64_t count = run_count(in_flight);
-  const Stopwatch stopwatch;
-  for (std::uint64_t i = 0; i < count; i += in_flight) {
-    for (int commit = 0; commit < 2; ++commit) {
+  std::vector<std::string> keys;
+  for (std::uint64_t i = 0; i < in_flight + count; ++i) {
+    keys.push_back(key_of_run(i, in_flight));
+  }
+  std::int64_t version = 0;
+  std::optional<Stopwatch> stopwatch;
+  for (std::uint64_t first = 0; first < in_flight + count; first += in_flight) {
+    if (first == in_flight) {
+      stopwatch.emplace();
+    }
+    for (const std::string* value : {&at_start, &at_end}) {
       connection.run("BEGIN IMMEDIATE");
-      for (std::uint64_t j = 0; j < in_flight; ++j) {
-        std::string digits = std::to_string(1'000'000'000 + i + j);
-        put.bind(1, prefix + std::string(22, '0') + digits).bind(2, value).run();
+      for (std::uint64_t i = first; i < first + in_flight; ++i) {
+        put.bind(1, keys[i]).bind(2, ++version).bind(3, *value).run();
       }
       connection.run("COMMIT");
     }
   }
-  return per_second(count, stopwatch);
+  return per_second(count, *stopwatch);
 }
 
 // --- Many steps ----------------------------------------------------------------------------------

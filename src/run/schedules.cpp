@@ -143,9 +143,9 @@ Task<void> Schedules::set_type(std::string_view name, std::string_view type,
   detail::ScheduleState state;
   state.definition = detail::checked_definition(name, type, std::move(input), spec);
   const std::string id = run_id_of(name);
-  return wait_for_start(engine_->start_or_send(detail::kScheduleType, detail::to_payload(state),
-                                               {.id = id}, std::string(detail::kSetSignal),
-                                               detail::to_payload(state.definition)));
+  return wait_for_start(engine_->start_or_send(
+      detail::kScheduleType, nullptr, detail::to_payload(state), {.id = id},
+      std::string(detail::kSetSignal), detail::to_payload(state.definition)));
 }
 
 Task<void> Schedules::pause(std::string_view name, std::string_view reason) {
