@@ -76,6 +76,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       switch (event.kind()) {
         case record::RunEvent::STEP_ENDED:
           steps_.erase(event.operation());
+          permits_.erase(event.operation());
           break;
         case record::RunEvent::TIMER_FIRED:
           timers_.erase(event.operation());
@@ -89,8 +90,14 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     }
     for (BegunStep& step : activated.steps) {
       const std::uint64_t operation = step.operation;
-      steps_.emplace(operation, std::allocate_shared<StepRun>(FrameAllocator<StepRun>(),
-                                                              std::move(step), now));
+      const bool is_limited = step.limits.any();
+      const bool waits = !step.permit.waiter_key.empty();
+      if (is_limited) {
+        permits_.emplace(operation, StepPermits(std::move(step.limits), std::move(step.permit)));
+      }
+      steps_.emplace(operation,
+                     std::allocate_shared<StepRun>(FrameAllocator<StepRun>(), std::move(step), now,
+                                                   is_limited, waits));
     }
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
@@ -131,6 +138,10 @@ void LiveRun::replay(const record::Activation& row, Version version) {
 void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempts) {
   if (const auto step = step_at(operation)) {
     step->recall(attempts);
+    if (const auto permits = permits_.find(operation); permits != permits_.end()) {
+      permits->second.wait(attempts.waiter_key());
+      permits->second.deadline = step->deadline();  // There may be such a timer.
+    }
   }
 }
 
@@ -142,6 +153,7 @@ void LiveRun::resume() {
   for (const std::shared_ptr<StepRun>& step : open()) {
     step->resume(shared_from_this());
   }
+  resume_limited_steps();
   deliver_found();
   if (next_row_ == 0 || machine_.has_held()) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
@@ -316,7 +328,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       co_await settle_names(activated, state);
     }
     LockChanges locks;
-    if (!activated.locks.empty() || holds_or_waits()) {
+    if (!activated.locks.empty() || holds_or_waits() || asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
     std::vector<record::RunEvent>& held = state.events;
@@ -384,9 +396,7 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
     finish(version);
   } else {
     for (const BegunStep& begun : activated.steps) {  // Of which the numbers are left.
-      if (const auto step = step_at(begun.operation)) {
-        step->begin(shared_from_this(), version);
-      }
+      begin_step(begun.operation, version);
     }
     for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = step_at(operation)) {
@@ -575,9 +585,13 @@ bool LiveRun::is_quiet() const {
 std::vector<std::string> LiveRun::waits_for() const {
   std::vector<std::string> waits = machine_.waits_for();
   for (const std::shared_ptr<StepRun>& step : open()) {
-    waits.push_back(
-        "step '" + step->name() +
-        (step->is_pausing() ? "', which is tried again later" : "', which is under way"));
+    std::string how = "', which is under way";
+    if (step->waits_for_permit()) {
+      how = "', which waits for a permit";
+    } else if (step->is_pausing()) {
+      how = "', which is tried again later";
+    }
+    waits.push_back("step '" + step->name() + how);
   }
   if (!timers_.empty()) {
     waits.emplace_back("a time");

@@ -154,6 +154,9 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
       set_timer(writing, timer.due, timer.operation);
     }
   }
+  if (!activated.end) {
+    write_first_waits(writing, activated, now);
+  }
   const std::unordered_set<std::uint64_t> refused = refused_children(activated.record);
   for (const BegunChild& child : activated.children) {
     if (is_begun(activated, child) && !refused.contains(child.operation)) {
@@ -190,8 +193,9 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
 /// leaves the memory.
 void LiveRun::write_row(Writing& writing, Activated& activated, bool is_granted) {
   const bool is_new = head_version_ == 0;
-  const bool has_work =
-      is_granted || !activated.steps.empty() || has_work_besides(activated.record);
+  const bool begins_steps = std::ranges::any_of(
+      activated.steps, [](const BegunStep& step) { return step.permit.waiter_key.empty(); });
+  const bool has_work = is_granted || begins_steps || has_work_besides(activated.record);
   const std::uint64_t full = full_with(machine_.signals_kept());
   if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_) {
     std::string key = tenure_->keys().run(uid_);
@@ -416,6 +420,7 @@ void LiveRun::drop_step(Writing& writing, std::uint64_t operation) const {
   for (const StoreTime due : step->timers()) {
     drop_timer(writing, due, operation);
   }
+  drop_permit_rows(writing, operation);
 }
 
 void LiveRun::send(Writing& writing, const RunPlace& to, record::RunMessage message,

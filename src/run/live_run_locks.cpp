@@ -52,12 +52,12 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 
 /// What waits for others only by this lock, and holds something that others may wait for, can be
 /// part of a circle.
-GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for, StoreTime now) {
-  const LockTerms& terms = lock.terms;
+GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
+                                 bool is_all_it_waits_for, StoreTime now, std::uint32_t attempt) {
   GateRequest request;
   request.holder = machine_.facts().id;
   request.owner = uid_;
-  request.request_id = std::to_string(lock.operation);
+  request.request_id = std::to_string(operation);
   request.weight = terms.weight;
   request.shared = terms.shared;
   request.priority = terms.priority;
@@ -69,12 +69,16 @@ GateRequest LiveRun::request_for(const BegunLock& lock, bool is_all_it_waits_for
   request.actors.push_back(run_actor(uid_));
   request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
                         head_.parent().blocked().end());
-  request.may_hold_others = is_all_it_waits_for && (request.actors.size() > 1 || !locks_.empty());
+  request.may_hold_others = is_all_it_waits_for && (request.actors.size() > 1 || holds_or_waits());
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(uid_);
-  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
+  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, operation);
+  if (attempt != 0) {
+    message.mutable_event()->set_attempts(attempt);
+    message.mutable_event()->set_name(terms.gate);
+  }
   request.when_granted.emplace(
       GateRequest::Notice{tenure_->keys().message(ticket), message.SerializeAsString()});
   message.mutable_event()->set_kind(record::RunEvent::LOCK_LOST);
@@ -113,14 +117,17 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
             {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
       }
     }
+    add_permit_endings(activated, deeds);
     return deeds;
   }
+  add_permit_endings(activated, deeds);
   const bool is_all = machine_.waits_for_one_alone();
+  add_permit_asks(activated, is_all, now, deeds);
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
     ask.definition = lock.terms.definition;
-    ask.request = request_for(lock, is_all, now);
+    ask.request = request_for(lock.operation, lock.terms, is_all, now);
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }
   return deeds;
@@ -134,7 +141,7 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
   }
   changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
   for (const BegunLock& lock : activated.locks) {
-    const RunGates::Ask* const ask = changes.find(lock);
+    const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask == nullptr) {
       continue;
     }
@@ -162,16 +169,18 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
         break;
     }
   }
+  settle_permits(activated, changes);
   co_return changes;
 }
 
-const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
-  const auto at_gate = deeds.find(lock.terms.gate);
+const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
+                                                std::uint64_t operation) const {
+  const auto at_gate = deeds.find(gate);
   if (at_gate == deeds.end()) {
     return nullptr;
   }
   const auto& asks = at_gate->second.asks;
-  const auto found = std::ranges::find(asks, lock.operation, &RunGates::Ask::operation);
+  const auto found = std::ranges::find(asks, operation, &RunGates::Ask::operation);
   return found == asks.end() ? nullptr : &*found;
 }
 
@@ -187,21 +196,31 @@ void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
   }
 }
 
-/// Those who were let in by the commit, and the run itself.
-void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
-                              Version version) {
-  if (changes.deeds.empty()) {
-    return;
-  }
-  for (const GateRequest::Notice& notice : changes.gates.committed(version)) {
+void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& writing) {
+  for (const GateRequest::Notice& notice : gates.committed(version)) {
     record::RunMessage message;
     if (message.ParseFromString(notice.value)) {
       writing.messages.push_back(
           {place_in_message_key(notice.key, message.uid()), notice.key, std::move(message)});
     }
   }
+}
+
+/// Those who were let in by the commit, and the run itself.
+void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writing& writing,
+                              Version version) {
+  if (changes.deeds.empty()) {
+    return;
+  }
+  tell_admitted(changes.gates, version, writing);
+  for (BegunStep& step : activated.steps) {
+    const FirstPermit& permit = step.permit;
+    if (!step.limits.wanted.empty() && permit.waiter_key.empty() && !permit.refusal) {
+      step.permit.fence = version;
+    }
+  }
   for (const BegunLock& lock : activated.locks) {
-    const RunGates::Ask* const ask = changes.find(lock);
+    const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask != nullptr && !ask->error && ask->asked.outcome == Asked::Outcome::kHeld) {
       record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
       event.set_payload(payload_text(grant_value({version, ask->slots})));

@@ -220,6 +220,17 @@ void RunGates::note(const std::string& gate, Version head, std::optional<StoreTi
   }
 }
 
+std::optional<StoreTime> RunGates::next_look() const {
+  std::optional<StoreTime> next;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [gate, seen] : seen_) {
+    if (seen.look_again_at) {
+      next = std::min(next.value_or(*seen.look_again_at), *seen.look_again_at);
+    }
+  }
+  return next;
+}
+
 Task<std::optional<StoreTime>> RunGates::attend() {
   std::set<std::string> gates;
   const std::string prefix(kUnattendedPrefix);

@@ -106,6 +106,8 @@ class RunGates {
   /// may allow the next one. When to do so again; nothing: when a row below `kUnattendedPrefix`
   /// changes, as also before that time.
   [[nodiscard]] Task<std::optional<StoreTime>> attend();
+  /// The same, as far as is known.
+  [[nodiscard]] std::optional<StoreTime> next_look() const;
   /// Rung when that has become earlier than was known.
   [[nodiscard]] Bell& earlier() noexcept { return earlier_; }
 
@@ -126,7 +128,7 @@ class RunGates {
 
   Store& store_;
   Bell earlier_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Room>> rooms_;
   std::map<std::string, Seen> seen_;
 };
