@@ -48,7 +48,8 @@ struct OpenStep {
   std::string name;
   std::uint32_t attempts_failed = 0;
   std::string failure;                 ///< Of the last attempt.
-  std::optional<StoreTime> next_at{};  ///< When it is tried again; nothing: it is under way.
+  std::optional<StoreTime> next_at{};  ///< When it is tried again.
+  bool waits = false;                  ///< For a permit. Otherwise it is under way.
 };
 
 /// A run as all can see it.

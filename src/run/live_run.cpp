@@ -117,6 +117,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       children_.erase(operation);
     }
     remember_locks(activated, row);
+    remember_uses(activated, row);
     for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = steps_.find(operation); step != steps_.end()) {
         step->second->set_unwanted();
@@ -327,8 +328,12 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       state = co_await settle_state(activated.state);
       co_await settle_names(activated, state);
     }
+    if (!activated.uses.empty()) {
+      co_await settle_light_uses(activated, state);
+    }
     LockChanges locks;
-    if (!activated.locks.empty() || holds_or_waits() || asks_for_permits(activated)) {
+    if (!activated.locks.empty() || holds_or_waits() || !activated.uses.empty() ||
+        asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
     std::vector<record::RunEvent>& held = state.events;

@@ -113,8 +113,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void recall(std::uint64_t operation, const record::RunAttempts& attempts);
   /// What has become of its locks while nobody looked; `resume` tells it.
   [[nodiscard]] Task<void> look_for_locks();
-  /// The same for the permits of its steps.
+  /// The same for the permits of its steps, and for what it did at gates with leases.
   [[nodiscard]] Task<void> look_for_permits();
+  [[nodiscard]] Task<void> look_for_uses();
   /// What was under way goes on.
   void resume();
   /// The first activation, in the commit that makes the run. `extra` is added to that. If it comes
@@ -278,6 +279,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void deliver_granted();
   void deliver_found();
 
+  // live_run_uses.cpp: plain operations at gates.
+  [[nodiscard]] Task<void> settle_light_uses(const Activated& activated, StateChanges& changes);
+  static void add_uses(const Activated& activated, RunGates::DeedsByGate& deeds);
+  [[nodiscard]] Task<void> settle_uses(LockChanges& changes);
+  void tell_uses(const LockChanges& changes, Version version);
+  void remember_uses(const Activated& activated, const record::Activation& row);
+
   // live_run_permits.cpp: of steps under limits.
   [[nodiscard]] static bool asks_for_permits(const Activated& activated);
   void leave_gates_of(std::uint64_t operation, record::GateGrant::End how,
@@ -325,6 +333,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::map<std::uint64_t, Child> children_;
   std::map<std::uint64_t, OpenLock> locks_;
   std::map<std::uint64_t, StepPermits> permits_;  // Of open steps under limits.
+  std::map<std::uint64_t, GateUse> uses_;         // That the code does not know the outcome of.
   std::vector<record::RunEvent> granted_;         // By the last commit, to be delivered.
   std::vector<record::RunEvent> found_;
 

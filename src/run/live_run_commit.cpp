@@ -65,6 +65,12 @@ class RowInHead {
   const As as_;
 };
 
+/// Such as a lock that is refused at once.
+bool is_settled_by(const record::Activation& row, std::uint64_t operation) {
+  return std::ranges::any_of(
+      row.held(), [&](const record::RunEvent& event) { return event.operation() == operation; });
+}
+
 bool contains(const std::vector<std::uint64_t>& operations, std::uint64_t operation) {
   return std::find(operations.begin(), operations.end(), operation) != operations.end();
 }
@@ -150,7 +156,8 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     }
   }
   for (const BegunTimer& timer : activated.timers) {
-    if (!activated.end && !contains(activated.given_up, timer.operation)) {
+    if (!activated.end && !contains(activated.given_up, timer.operation) &&
+        !is_settled_by(activated.record, timer.operation)) {
       set_timer(writing, timer.due, timer.operation);
     }
   }

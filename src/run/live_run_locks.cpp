@@ -102,6 +102,14 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   for (const std::uint64_t operation : activated.given_up) {
     let_go(operation, record::GateGrant::ABANDONED);
   }
+  for (const record::RunEvent& event : activated.record.events()) {
+    const auto lock = locks_.find(event.operation());
+    const bool gives_way = event.kind() == record::RunEvent::LOCK_SETTLED && event.has_failure() &&
+                           lock != locks_.end() && lock->second.fence == 0;
+    if (gives_way) {
+      let_go(event.operation(), record::GateGrant::ABANDONED);
+    }
+  }
   if (activated.end) {
     for (const auto& [operation, lock] : locks_) {
       const bool is_released =
@@ -123,11 +131,13 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   add_permit_endings(activated, deeds);
   const bool is_all = machine_.waits_for_one_alone();
   add_permit_asks(activated, is_all, now, deeds);
+  add_uses(activated, deeds);
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
     ask.definition = lock.terms.definition;
     ask.request = request_for(lock.operation, lock.terms, is_all, now);
+    ask.victim = lock.terms.victim;
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }
   return deeds;
@@ -170,6 +180,7 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
     }
   }
   settle_permits(activated, changes);
+  co_await settle_uses(changes);
   co_return changes;
 }
 
@@ -227,6 +238,7 @@ void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writin
       granted_.push_back(std::move(event));
     }
   }
+  tell_uses(changes, version);
   changes.gates = {};  // Others may have their turn.
 }
 

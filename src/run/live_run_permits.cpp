@@ -296,10 +296,14 @@ Task<void> LiveRun::hear_of_permit(std::shared_ptr<StepRun> step, Mail mail) {
   const auto found = permits_.find(step->operation());
   const record::RunEvent& event = mail.event;
   const bool is_current = found != permits_.end() && event.attempts() == step->attempt_number();
+  const bool is_bad = event.kind() == record::RunEvent::LOCK_LOST || event.has_failure();
   if (is_current && event.kind() == record::RunEvent::LOCK_LOST) {
     step->lose_permit(event.name());
+  } else if (is_current && event.has_failure() && step->waits_for_permit()) {
+    step->fail_to_begin(shared_from_this(), lock_exception_of(event.failure(), event.payload()),
+                        false);
   }
-  if (!is_current || event.kind() == record::RunEvent::LOCK_LOST) {
+  if (!is_current || is_bad) {
     Batch batch;
     batch.erase(mail.consumed);
     static_cast<void>(co_await tenure_->apply(std::move(batch)));

@@ -76,6 +76,11 @@ struct BegunLock {
   std::uint64_t operation = 0;
   LockTerms terms;
 };
+/// A plain operation at a gate, which is done in the commit of the activation.
+struct BegunUse {
+  std::uint64_t operation = 0;
+  GateUse use;
+};
 /// The answer to an update.
 struct UpdateReply {
   std::string request;
@@ -105,6 +110,7 @@ struct Activated {
   std::vector<BegunChild> children;
   std::vector<BegunStateAccess> state;
   std::vector<BegunLock> locks;
+  std::vector<BegunUse> uses;
   /// Locks that are released, or not waited for any longer.
   std::vector<std::uint64_t> let_go;
   std::vector<UpdateReply> replies;
@@ -210,6 +216,7 @@ class RunMachine {
                                       const ChildOptions& options);
   [[nodiscard]] Operation begin_state(std::string_view key, std::unique_ptr<StateCode> code);
   [[nodiscard]] Operation begin_lock(LockTerms terms);
+  [[nodiscard]] Operation begin_gate(GateUse use);
   /// By the end of the activation. Nothing, if it is over.
   void release_lock(std::uint64_t operation) noexcept;
   /// The name of a lock that is asked for or held.

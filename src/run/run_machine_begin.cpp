@@ -159,6 +159,21 @@ RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
   return operation;
 }
 
+RunMachine::Operation RunMachine::begin_gate(GateUse use) {
+  const auto is_there = [&](const BegunUse& begun) { return begun.use.gate == use.gate; };
+  if (std::ranges::any_of(current_.uses, is_there)) {
+    throw WrongContext("run '" + facts_.id + "' does two things at '" + use.gate +
+                       "' at once: await the first before the second");
+  }
+  if (use.now == StoreTime{}) {
+    use.now = now_;
+  }
+  Operation operation = begin(record::RunOperation::GATE, use.gate);
+  pending_.add(operation);
+  current_.uses.push_back({operation->number(), std::move(use)});
+  return operation;
+}
+
 void RunMachine::release_lock(std::uint64_t operation) noexcept {
   if (locks_.erase(operation) > 0) {
     current_.let_go.push_back(operation);

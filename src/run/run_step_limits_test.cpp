@@ -227,6 +227,9 @@ TEST_F(RunStepLimitsTest, SoManyAttemptsAtOnce) {
   EXPECT_EQ(holders(here), (Strings{"a", "a"}));
   EXPECT_EQ(gate(here).waiter_count, 7U);
   EXPECT_EQ(gate(here).holders.front().reason, "step 'call'");
+  const auto info = run(here, here.engine->describe("a"));
+  ASSERT_TRUE(info);
+  EXPECT_EQ(std::ranges::count(info->open_steps, true, &OpenStep::waits), 5);
   advance(50s);
   EXPECT_EQ(api.most_at_once, 2);
   EXPECT_EQ(run(here, many.result()), 7);
