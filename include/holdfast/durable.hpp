@@ -14,6 +14,8 @@
 namespace holdfast {
 
 class RunLock;
+struct GateInfo;
+struct LeasedGrant;
 
 namespace detail {
 
@@ -24,9 +26,17 @@ inline constexpr bool kIsLock<RunLock> = true;
 template <>
 inline constexpr bool kIsLock<std::optional<RunLock>> = true;
 
-/// What an operation can have as its value: a payload, or something that hangs on the operation.
 template <typename T>
-concept DurableValue = kIsLock<T> || Payload<T>;
+inline constexpr bool kIsOfGate = false;
+template <>
+inline constexpr bool kIsOfGate<LeasedGrant> = true;
+template <>
+inline constexpr bool kIsOfGate<std::optional<GateInfo>> = true;
+
+/// What an operation can have as its value: a payload, something that hangs on the operation, or
+/// what came of one at a gate.
+template <typename T>
+concept DurableValue = kIsLock<T> || kIsOfGate<T> || Payload<T>;
 
 /// How the value is made of the outcome of the operation.
 template <typename T>

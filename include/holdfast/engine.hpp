@@ -59,7 +59,8 @@ struct OpenStep {
   std::string name;
   std::uint32_t attempts_failed = 0;
   std::string failure;                 ///< Of the last attempt.
-  std::optional<StoreTime> next_at{};  ///< When it is tried again; nothing: it is under way.
+  std::optional<StoreTime> next_at{};  ///< When it is tried again.
+  bool waits = false;                  ///< For a permit. Otherwise it is under way.
 };
 
 /// Where a run waits for its turn to begin, or to go on: at a gate of its workflow.

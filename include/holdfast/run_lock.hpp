@@ -29,6 +29,15 @@ enum class LockScope : std::uint8_t {
   kExecution,  ///< A run, its children, and those whose child it is.
 };
 
+/// Who gets the `DeadlockError` when a wait would close a circle.
+enum class DeadlockVictim : std::uint8_t {
+  kRequester,  ///< Whoever would close it.
+  /// The run in it that was started last, whoever closes it: the work that is lost is the least,
+  /// and it is the same one each time. If that is another one, its wait ends, by the same commit.
+  /// Sessions are spared.
+  kYoungest,
+};
+
 /// How a run asks for a durable lock. Trivially destructible on purpose, as `WaitOptions`; texts
 /// are copied at the call.
 struct LockOptions {
@@ -41,6 +50,7 @@ struct LockOptions {
   LockScope scope = LockScope::kGlobal;
   /// How many may wait, this one included; one too many gets `QueueFull`.
   std::uint64_t queue_max = std::numeric_limits<std::uint64_t>::max();
+  DeadlockVictim victim = DeadlockVictim::kRequester;
 };
 
 /// A durable limit, as a run asks for it: its name, and what is said of it.
@@ -134,6 +144,7 @@ struct LockTerms {
   std::string reason;
   std::uint64_t queue_max = 0;
   std::optional<Duration> timeout{};
+  DeadlockVictim victim = DeadlockVictim::kRequester;
   bool only_tries = false;  ///< If it would have to wait, it is settled with nothing.
   std::optional<std::uint64_t> slot_seed{};  ///< It gets any free slot, by this random number.
 

@@ -14,6 +14,8 @@
 
 namespace holdfast {
 
+class Limit;  // <holdfast/run_lock.hpp>
+
 /// Thrown by a step: to try again would be in vain.
 class PermanentFailure final : public detail::ErrorOf<ErrorCode::kPermanentFailure> {
   using ErrorOf::ErrorOf;
@@ -44,9 +46,9 @@ struct Retry {
 struct StepOptions {
   Retry retry{};
   /// How long one attempt may take. When it is over, the attempt is asked to stop and counts as
-  /// failed, whatever it does then.
+  /// failed, whatever it does then. What it waits for `limit` before does not count.
   Duration attempt_timeout{};
-  /// How long all attempts and the pauses between them may take.
+  /// How long all attempts, the pauses between them, and waits for `limit` may take.
   Duration timeout{};
   /// How long an attempt may go without a `StepContext::heartbeat`.
   Duration heartbeat_timeout{};
@@ -55,6 +57,16 @@ struct StepOptions {
   bool side_effect_free = false;
   /// Instead of the one that is made of the run's id and the step's number.
   std::string_view idempotency_key{};
+  /// Each attempt takes a permit of this, and gives it back when it ends: so many at once, and so
+  /// many in a period. It waits for it as `Context::acquire` does, through crashes and at the cost
+  /// of a row; between two attempts it holds nothing. Copied at the call. Null: none.
+  ///
+  /// ```
+  /// auto call = ctx.run("call", [&] { return vendor.ask(order); }, {.limit = &kVendor});
+  /// ```
+  const Limit* limit = nullptr;
+  std::uint64_t limit_weight = 1;
+  int limit_priority = 0;  ///< See `kGateOvertakesPerStep`.
 };
 
 /// What happens to a child when its parent ends first.

@@ -39,6 +39,7 @@ struct AttemptFacts {
   std::optional<std::string> last_progress{};
   /// An attempt may have been under way when a process died.
   bool recovered = false;
+  std::uint64_t fence = 0;
 };
 
 }  // namespace detail
@@ -61,6 +62,9 @@ class StepContext {
   /// False: this is the first time that anything of it happens.
   [[nodiscard]] bool may_have_run() const noexcept { return attempt_ > 1 || facts_.recovered; }
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
+  /// Of the permit of `StepOptions::limit`: greater than that of every permit before. 0: it has no
+  /// limit.
+  [[nodiscard]] std::uint64_t fence() const noexcept { return facts_.fence; }
 
   /// Says that the attempt goes on, and how far it is: see `StepOptions::heartbeat_timeout`. From
   /// any thread. Throws `BadPayload` if the progress is too long.

@@ -24,6 +24,7 @@
 #include <holdfast/outcome.hpp>
 #include <holdfast/run_cell.hpp>
 #include <holdfast/run_error.hpp>
+#include <holdfast/run_gate.hpp>
 #include <holdfast/run_lock.hpp>
 #include <holdfast/run_options.hpp>
 #include <holdfast/step_context.hpp>
@@ -302,6 +303,12 @@ class Context {
                                                          const LockOptions& options = {});
   [[nodiscard]] Durable<std::optional<RunLock>> try_acquire(const Limit& limit,
                                                             const LockOptions& options = {});
+
+  /// The plain operations, with leases: see `RunGate`. Throws `InvalidArgument` for a definition
+  /// that cannot be.
+  [[nodiscard]] RunGate gate(std::string_view name, GateDefinition definition = {}) {
+    return {machine_, name, std::move(definition)};
+  }
 
   // --- State -------------------------------------------------------------------------------------
 

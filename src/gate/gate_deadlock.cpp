@@ -45,7 +45,7 @@ class WaitingWorld {
   }
 
   /// Nothing: it ends.
-  [[nodiscard]] std::optional<std::vector<DeadlockStep>> circle() const {
+  [[nodiscard]] std::optional<DeadlockCircle> circle() const {
     if (actors_.size() > kDeadlockActorsMax) {
       return std::nullopt;
     }
@@ -58,6 +58,17 @@ class WaitingWorld {
       }
     }
     return std::nullopt;
+  }
+
+  /// It will leave, if it waits still when this is committed.
+  void let_leave(const DeadlockCircle::Member& member) {
+    rows_.batch().require_version(member.waiter_key, member.version);
+    for (auto& [key, actor] : actors_) {
+      if (actor.gate && actor.member.waiter_key == member.waiter_key) {
+        gates_.at(*actor.gate).waiters.erase(member.waiter_key);
+        actor.gate.reset();
+      }
+    }
   }
 
  private:
@@ -79,7 +90,7 @@ class WaitingWorld {
   struct Actor {
     std::string name;
     std::optional<std::string> gate;  ///< Nothing: it does not wait.
-    std::string waiter_key;
+    DeadlockCircle::Member member;
     Shape shape;
   };
 
@@ -99,7 +110,7 @@ class WaitingWorld {
       std::string actor = wait_key(waiter.lease_key(), name);
       actors_.emplace(actor, Actor{waiter.holder(),
                                    rows_.keys().name(),
-                                   waiter_key,
+                                   {waiter_key, 0, waiter},
                                    {waiter.weight(), waiter.shared()}});
       asking_.push_back(std::move(actor));
     }
@@ -169,7 +180,7 @@ class WaitingWorld {
       co_return;
     }
     actor.gate = wait.gate();
-    actor.waiter_key = wait.waiter_key();
+    actor.member = {wait.waiter_key(), waiter->version, record};
     actor.shape = {record.weight(), record.shared()};
     if (gates_.emplace(wait.gate(), Gate{}).second) {
       to_visit_.push_back(wait.gate());
@@ -205,7 +216,7 @@ class WaitingWorld {
       return !why || why->kind == WhyNot::Kind::kTooHeavy;
     };
     for (const auto& [key, shape] : gate.waiters) {
-      if (key >= actor.waiter_key) {
+      if (key >= actor.member.waiter_key) {
         break;
       }
       if (!fits(shape)) {
@@ -216,8 +227,8 @@ class WaitingWorld {
   }
 
   /// The shortest circle.
-  [[nodiscard]] std::optional<std::vector<DeadlockStep>> way_back(
-      const std::string& start, const std::set<std::string>& stuck) const {
+  [[nodiscard]] std::optional<DeadlockCircle> way_back(const std::string& start,
+                                                       const std::set<std::string>& stuck) const {
     std::map<std::string, std::string> come_from;
     std::deque<std::string> next{start};
     while (!next.empty()) {
@@ -238,14 +249,15 @@ class WaitingWorld {
     return std::nullopt;
   }
 
-  [[nodiscard]] std::vector<DeadlockStep> steps(
-      const std::string& start, std::string key, const GateHold& last,
-      const std::map<std::string, std::string>& come_from) const {
-    std::vector<DeadlockStep> cycle;
+  [[nodiscard]] DeadlockCircle steps(const std::string& start, std::string key,
+                                     const GateHold& last,
+                                     const std::map<std::string, std::string>& come_from) const {
+    DeadlockCircle cycle;
     std::string held_by = last.name;
     for (;;) {
       const Actor& actor = actors_.at(key);
-      cycle.insert(cycle.begin(), {actor.name, *actor.gate, std::move(held_by)});
+      cycle.steps.insert(cycle.steps.begin(), {actor.name, *actor.gate, std::move(held_by)});
+      cycle.members.insert(cycle.members.begin(), actor.member);
       if (key == start) {
         return cycle;
       }
@@ -268,11 +280,16 @@ class WaitingWorld {
 }  // namespace
 
 Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
-                              record::GateWaiter waiter, std::vector<std::string> leaving) {
+                              record::GateWaiter waiter, std::vector<std::string> leaving,
+                              ChooseVictim choose) {
   WaitingWorld world(store, rows, std::move(leaving));
   co_await world.explore(std::move(waiter_key), std::move(waiter));
-  if (auto cycle = world.circle()) {
-    throw DeadlockError(*std::move(cycle));
+  while (auto found = world.circle()) {
+    const std::optional<std::size_t> victim = choose ? choose(*found) : std::nullopt;
+    if (!victim) {
+      throw DeadlockError(std::move(found->steps));
+    }
+    world.let_leave(found->members[*victim]);
   }
 }
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <holdfast/deadlock.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
 
@@ -15,6 +18,20 @@ namespace holdfast::detail {
 /// Of the holders of other gates, so many are looked at; in a greater crowd no deadlock is found.
 inline constexpr std::size_t kDeadlockActorsMax = 1'000;
 
+/// Those who wait for each other, each for what the next one has; whoever asks is the first.
+struct DeadlockCircle {
+  struct Member {
+    std::string waiter_key;
+    Version version = 0;  ///< Of that row; zero: it is the one that asks.
+    record::GateWaiter waiter;
+  };
+  std::vector<DeadlockStep> steps;
+  std::vector<Member> members;  ///< One for each step.
+};
+
+/// Who gives way, of those who wait already, and will leave the queue; nothing: whoever asks.
+using ChooseVictim = std::function<std::optional<std::size_t>(const DeadlockCircle&)>;
+
 /// Throws `DeadlockError` if `waiter`, who is about to wait at `rows`, would wait for one who waits
 /// for it: then nobody of them could ever go on. Otherwise it adds to the batch of `rows` what has
 /// to be so still when that is committed, so that of two who close a circle at once one will see
@@ -23,9 +40,11 @@ inline constexpr std::size_t kDeadlockActorsMax = 1'000;
 /// Reckons with capacities, weights and readers, and passes over the dead. Holders who are not
 /// known as actors never wait.
 ///
-/// `leaving` are keys of holders that end with the same commit: they count no more.
+/// `leaving` are keys of holders that end with the same commit: they count no more. `choose` is
+/// asked for each circle; that the one it chose waits still becomes a condition of the batch.
 [[nodiscard]] Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
                                             record::GateWaiter waiter,
-                                            std::vector<std::string> leaving = {});
+                                            std::vector<std::string> leaving = {},
+                                            ChooseVictim choose = {});
 
 }  // namespace holdfast::detail

@@ -135,6 +135,7 @@ detail::LockTerms terms_of(const detail::RunMachine::Facts& facts, std::string_v
   terms.reason = options.reason;
   terms.queue_max = options.queue_max;
   terms.timeout = options.timeout;
+  terms.victim = options.victim;
   return terms;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine_probe.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,11 @@ void EngineProbe::set_call_step(CallStep call_step) {
   core_.world().call_step = std::move(call_step);
 }
 
-std::optional<StoreTime> EngineProbe::next_due() const { return core_.next_due(); }
+std::optional<StoreTime> EngineProbe::next_due() const {
+  const std::optional<StoreTime> due = core_.next_due();
+  const std::optional<StoreTime> look = core_.world().gates.next_look();
+  return due && look ? std::min(due, look) : due ? due : look;
+}
 
 void EngineProbe::forget_waiting() {
   const TimePoint now = core_.store().clock().now();

@@ -23,7 +23,7 @@ class EngineProbe {
            std::shared_ptr<const Admission> admission);
   void set_call_step(CallStep call_step);
 
-  /// When the next timer of a run is due, as of the last sweep.
+  /// When the next timer of a run is due, as of the last sweep, or a gate may let in more of them.
   [[nodiscard]] std::optional<StoreTime> next_due() const;
   /// Runs that wait leave the memory, as after a long time: what wakes them rebuilds them.
   void forget_waiting();

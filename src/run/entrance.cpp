@@ -205,13 +205,14 @@ std::vector<Outgoing> stop_messages(RunWorld& world, const Entrance& entrance, S
   return messages;
 }
 
-std::vector<Outgoing> messages_of(std::vector<RunGates::Change::LetIn> let_in) {
+std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told) {
   std::vector<Outgoing> messages;
-  for (auto& [notice, grant] : let_in) {
+  for (auto& [notice, grant] : told) {
     record::RunMessage message;
     if (message.ParseFromString(notice.value)) {
-      if (message.kind() == record::RunMessage::EVENT) {  // Else it may begin, and needs no more.
-        message.mutable_event()->set_payload(payload_text(grant_value(grant)));
+      // One that is told to begin needs no more.
+      if (grant && message.kind() == record::RunMessage::EVENT) {
+        message.mutable_event()->set_payload(payload_text(grant_value(*grant)));
       }
       RunPlace to = place_in_message_key(notice.key, message.uid());
       messages.push_back({std::move(to), std::move(notice.key), std::move(message)});

@@ -76,7 +76,7 @@ struct Outgoing {
 [[nodiscard]] std::vector<Outgoing> stop_messages(RunWorld& world, const Entrance& entrance,
                                                   StoreTime now);
 /// To those who were let in by a commit; their rows are there.
-[[nodiscard]] std::vector<Outgoing> messages_of(std::vector<RunGates::Change::LetIn> let_in);
+[[nodiscard]] std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told);
 
 /// The row of a run that is let in.
 [[nodiscard]] std::string entrance_holder_key(std::string_view gate, std::string_view uid);

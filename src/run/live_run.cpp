@@ -80,6 +80,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       switch (event.kind()) {
         case record::RunEvent::STEP_ENDED:
           steps_.erase(event.operation());
+          permits_.erase(event.operation());
           break;
         case record::RunEvent::TIMER_FIRED:
           timers_.erase(event.operation());
@@ -93,8 +94,14 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
     }
     for (BegunStep& step : activated.steps) {
       const std::uint64_t operation = step.operation;
-      steps_.emplace(operation, std::allocate_shared<StepRun>(FrameAllocator<StepRun>(),
-                                                              std::move(step), now));
+      const bool is_limited = step.limits.any();
+      const bool waits = !step.permit.waiter_key.empty();
+      if (is_limited) {
+        permits_.emplace(operation, StepPermits(std::move(step.limits), std::move(step.permit)));
+      }
+      steps_.emplace(operation,
+                     std::allocate_shared<StepRun>(FrameAllocator<StepRun>(), std::move(step), now,
+                                                   is_limited, waits));
     }
     for (const BegunTimer& timer : activated.timers) {
       timers_.emplace(timer.operation, timer.due);
@@ -118,6 +125,7 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       children_.erase(operation);
     }
     remember_locks(activated, row);
+    remember_uses(activated, row);
     for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = steps_.find(operation); step != steps_.end()) {
         step->second->set_unwanted();
@@ -139,6 +147,10 @@ void LiveRun::replay(const record::Activation& row, Version version) {
 void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempts) {
   if (const auto step = step_at(operation)) {
     step->recall(attempts);
+    if (const auto permits = permits_.find(operation); permits != permits_.end()) {
+      permits->second.wait(attempts.waiter_key());
+      permits->second.deadline = step->deadline();  // There may be such a timer.
+    }
   }
 }
 
@@ -161,6 +173,7 @@ void LiveRun::resume_steps() {
   for (const std::shared_ptr<StepRun>& step : open()) {
     step->resume(shared_from_this());
   }
+  resume_limited_steps();
 }
 
 // --- The mailbox ---------------------------------------------------------------------------------
@@ -360,10 +373,14 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       state = co_await settle_state(activated.state);
       co_await settle_names(activated, state);
     }
+    if (!activated.uses.empty()) {
+      co_await settle_light_uses(activated, state);
+    }
     LockChanges locks;
     if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
-    } else if (!activated.locks.empty() || holds_or_waits()) {
+    } else if (!activated.locks.empty() || holds_or_waits() || !activated.uses.empty() ||
+               asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
     const bool has_news = !state.events.empty() || !locks.events.empty() || locks.any_granted;
@@ -448,9 +465,7 @@ void LiveRun::after_commit(Writing& writing, Activated& activated, const std::ve
     finish(version);
   } else {
     for (const BegunStep& begun : activated.steps) {  // Of which the numbers are left.
-      if (const auto step = step_at(begun.operation)) {
-        step->begin(shared_from_this(), version);
-      }
+      begin_step(begun.operation, version);
     }
     for (const std::uint64_t operation : activated.unwanted) {
       if (const auto step = step_at(operation)) {
@@ -639,9 +654,13 @@ bool LiveRun::is_quiet() const {
 std::vector<std::string> LiveRun::waits_for() const {
   std::vector<std::string> waits = machine_.waits_for();
   for (const std::shared_ptr<StepRun>& step : open()) {
-    waits.push_back(
-        "step '" + step->name() +
-        (step->is_pausing() ? "', which is tried again later" : "', which is under way"));
+    std::string how = "', which is under way";
+    if (step->waits_for_permit()) {
+      how = "', which waits for a permit";
+    } else if (step->is_pausing()) {
+      how = "', which is tried again later";
+    }
+    waits.push_back("step '" + step->name() + how);
   }
   if (!timers_.empty()) {
     waits.emplace_back("a time");

@@ -24,6 +24,7 @@
 #include "run_gates.hpp"
 #include "run_machine.hpp"
 #include "run_place.hpp"
+#include "step_permits.hpp"
 #include "step_run.hpp"
 
 namespace holdfast::detail {
@@ -79,6 +80,7 @@ struct Mail {
     kQuery,
     kStepRow,   ///< What is known of a step that has not ended has changed.
     kTransact,  ///< A step that is a transaction is to be done: operation and attempt of the event.
+    kPermits,   ///< A step is to take the permits that it does not have yet.
     kEvict,
   };
   Kind kind = Kind::kEvent;
@@ -113,6 +115,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void recall(std::uint64_t operation, const record::RunAttempts& attempts);
   /// What has become of its locks while nobody looked; `resume` tells it.
   [[nodiscard]] Task<void> look_for_locks();
+  /// The same for the permits of its steps, and for what it did at gates with leases.
+  [[nodiscard]] Task<void> look_for_permits();
+  [[nodiscard]] Task<void> look_for_uses();
   /// What was under way goes on.
   void resume();
   void resume_steps();
@@ -168,6 +173,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     bool has_head = false;  ///< The head changes.
     std::vector<std::string> timers_set;
     std::vector<std::string> timers_gone;
+    std::vector<std::string> messages_gone;  ///< That others put into the inbox.
     std::vector<Outgoing> messages;
     std::vector<std::string> children;  ///< That begin here; their uids.
   };
@@ -188,7 +194,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     /// What it held there, if it lets go of that, to be taken back should this come to nothing.
     std::optional<std::vector<record::RunHold>> slots_let_go{};
     /// Null: it was not asked for, as the run ends.
-    [[nodiscard]] const RunGates::Ask* find(const BegunLock& lock) const;
+    [[nodiscard]] const RunGates::Ask* find(const std::string& gate, std::uint64_t operation) const;
   };
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
@@ -216,7 +222,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<bool> leave_memory();
   [[nodiscard]] Task<void> write_timers_again(Batch extra);
   [[nodiscard]] Task<void> write_step_row(std::uint64_t operation);
-  void end_pause(StepRun& step, const std::string& timer);
+  void write_attempts(Writing& writing, std::uint64_t operation,
+                      const StepRun::Change& change) const;
+  [[nodiscard]] Task<void> end_pause(std::shared_ptr<StepRun> step, std::string timer);
+  [[nodiscard]] Task<void> begin_next(std::shared_ptr<StepRun> step);
   [[nodiscard]] Task<void> keep_until_start(std::vector<Mail> mails);
   void note_timers(const Writing& writing);
   void answer_query(const Mail& mail, Batch& answers);
@@ -266,17 +275,23 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // live_run_locks.cpp
   /// At gates.
   [[nodiscard]] bool holds_or_waits() const noexcept {
-    return !locks_.empty() || head_.holds_size() > 0 || waits_at_gate();
+    return !locks_.empty() || !permits_.empty() || head_.holds_size() > 0 || waits_at_gate();
   }
+  /// Of pools, which are its children.
   [[nodiscard]] bool has_permits() const;
-  [[nodiscard]] GateRequest request_for(const BegunLock& lock, StoreTime now);
+  /// `attempt` is of a step; zero: it is none.
+  [[nodiscard]] GateRequest request_for(std::uint64_t operation, const LockTerms& terms,
+                                        bool is_all_it_waits_for, StoreTime now,
+                                        std::uint32_t attempt = 0);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
   /// Of those in `changes`, asked for by the activation.
-  void note_asked(LockChanges& changes, Activated& activated);
+  [[nodiscard]] Task<void> note_asked(LockChanges& changes, Activated& activated);
   void guard_locks(Batch& batch, const record::Activation& row) const;
-  void after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
+  void after_commit_of(LockChanges& changes, Activated& activated, Writing& writing,
                        Version version);
+  /// Those who were let in by a commit.
+  void tell_admitted(RunGates::Change& gates, Version version, Writing& writing);
   void hand_over(Outgoing grant, Writing& writing);
   void remember_locks(const Activated& activated, const record::Activation& row);
   [[nodiscard]] Task<void> complete_grants(std::vector<Mail>& mails);
@@ -315,6 +330,38 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                                   Entrance& entrance, bool passes);
   void take_back_slots(LockChanges& changes);
 
+  // live_run_uses.cpp: plain operations at gates.
+  [[nodiscard]] Task<void> settle_light_uses(const Activated& activated, StateChanges& changes);
+  static void add_uses(const Activated& activated, RunGates::DeedsByGate& deeds);
+  [[nodiscard]] Task<void> settle_uses(LockChanges& changes);
+  void tell_uses(const LockChanges& changes, Version version);
+  void remember_uses(const Activated& activated, const record::Activation& row);
+
+  // live_run_permits.cpp: of steps under limits.
+  [[nodiscard]] static bool asks_for_permits(const Activated& activated);
+  void leave_gates_of(std::uint64_t operation, record::GateGrant::End how,
+                      RunGates::DeedsByGate& deeds) const;
+  void add_permit_endings(const Activated& activated, RunGates::DeedsByGate& deeds) const;
+  void add_permit_asks(const Activated& activated, bool is_all_it_waits_for, StoreTime now,
+                       RunGates::DeedsByGate& deeds);
+  static void settle_permits(Activated& activated, const LockChanges& changes);
+  void write_first_waits(Writing& writing, const Activated& activated, StoreTime now) const;
+  void drop_permit_rows(Writing& writing, std::uint64_t operation) const;
+  void begin_step(std::uint64_t operation, Version version);
+  void ask_for_permits(std::uint64_t operation);
+  /// Of one step, until it waits or can begin.
+  [[nodiscard]] Task<void> take_permits(std::shared_ptr<StepRun> step);
+  void begin_with_permits(const std::shared_ptr<StepRun>& step, bool may_have_run);
+  void write_wait(Writing& writing, const StepRun& step, const std::string& waiter_key);
+  [[nodiscard]] Task<void> give_permits_back(std::shared_ptr<StepRun> step, StepRun::Change change);
+  [[nodiscard]] Task<void> hear_of_permit(std::shared_ptr<StepRun> step, Mail mail);
+  void resume_limited_steps();
+  /// A change at gates that is no part of an activation, with the rows that `write` makes of what
+  /// came of it. Nothing: it has not been made, as `write` said no, or the tenure is over.
+  using WriteRows = std::function<bool(Writing& writing)>;
+  [[nodiscard]] Task<std::optional<Version>> change_gates(RunGates::DeedsByGate& deeds,
+                                                          WriteRows write);
+
   void remember(Activated& activated, const record::Activation& row, StoreTime now);
   [[nodiscard]] std::vector<std::shared_ptr<StepRun>> open() const;
   [[nodiscard]] std::shared_ptr<StepRun> step_at(std::uint64_t operation) const;
@@ -337,7 +384,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::map<std::uint64_t, StoreTime> timers_;
   std::map<std::uint64_t, Child> children_;
   std::map<std::uint64_t, OpenLock> locks_;
-  std::vector<record::RunEvent> granted_;  // By the last commit, to be delivered.
+  std::map<std::uint64_t, StepPermits> permits_;  // Of open steps under limits.
+  std::map<std::uint64_t, GateUse> uses_;         // That the code does not know the outcome of.
+  std::vector<record::RunEvent> granted_;         // By the last commit, to be delivered.
   std::vector<record::RunEvent> found_;
   std::shared_ptr<LiveRun> follower_;  // That it has let in, and that is to be driven next.
 

@@ -309,7 +309,7 @@ Task<LiveRun::LockChanges> LiveRun::settle_entrance(Activated& activated, StoreT
     changes.is_shut_out =
         changes.is_shut_out || ask->error || ask->asked.outcome != Asked::Outcome::kHeld;
   }
-  note_asked(changes, activated);
+  co_await note_asked(changes, activated);
   co_return changes;
 }
 
@@ -340,7 +340,7 @@ Task<LiveRun::LockChanges> LiveRun::settle_letting_go(Activated& activated, Stor
           {hold.holder_key(), std::string(), record::GateGrant::RELEASED});
     }
     changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
-    note_asked(changes, activated);
+    co_await note_asked(changes, activated);
   }
   changes.slots_let_go.emplace(head_.holds().begin(), head_.holds().end());
   head_.clear_holds();

@@ -65,6 +65,12 @@ class RowInHead {
   const As as_;
 };
 
+/// Such as a lock that is refused at once.
+bool is_settled_by(const record::Activation& row, std::uint64_t operation) {
+  return std::ranges::any_of(
+      row.held(), [&](const record::RunEvent& event) { return event.operation() == operation; });
+}
+
 bool contains(const std::vector<std::uint64_t>& operations, std::uint64_t operation) {
   return std::find(operations.begin(), operations.end(), operation) != operations.end();
 }
@@ -150,9 +156,13 @@ LiveRun::Writing LiveRun::write(Activated& activated, const std::vector<Mail>& m
     }
   }
   for (const BegunTimer& timer : activated.timers) {
-    if (!activated.end && !contains(activated.given_up, timer.operation)) {
+    if (!activated.end && !contains(activated.given_up, timer.operation) &&
+        !is_settled_by(activated.record, timer.operation)) {
       set_timer(writing, timer.due, timer.operation);
     }
+  }
+  if (!activated.end) {
+    write_first_waits(writing, activated, now);
   }
   const std::unordered_set<std::uint64_t> refused = refused_children(activated.record);
   for (const BegunChild& child : activated.children) {
@@ -200,8 +210,9 @@ void LiveRun::ask_child_to_stop(Writing& writing, std::uint64_t operation, Store
 /// leaves the memory.
 void LiveRun::write_row(Writing& writing, Activated& activated, const LockChanges& locks) {
   const bool is_new = head_version_ == 0;
-  const bool has_work =
-      locks.any_granted || !activated.steps.empty() || has_work_besides(activated.record);
+  const bool begins_steps = std::ranges::any_of(
+      activated.steps, [](const BegunStep& step) { return step.permit.waiter_key.empty(); });
+  const bool has_work = locks.any_granted || begins_steps || has_work_besides(activated.record);
   const std::uint64_t full = full_with(machine_.signals_kept());
   if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_ ||
       locks.slots_let_go) {
@@ -472,6 +483,7 @@ void LiveRun::drop_step(Writing& writing, std::uint64_t operation) const {
   for (const StoreTime due : step->timers()) {
     drop_timer(writing, due, operation);
   }
+  drop_permit_rows(writing, operation);
 }
 
 void LiveRun::send(Writing& writing, const RunPlace& to, record::RunMessage message,

@@ -66,12 +66,14 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 
 }  // namespace
 
-GateRequest LiveRun::request_for(const BegunLock& lock, StoreTime now) {
-  const LockTerms& terms = lock.terms;
+/// What waits for others only by this lock, and holds something that others may wait for, can be
+/// part of a circle.
+GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
+                                 bool is_all_it_waits_for, StoreTime now, std::uint32_t attempt) {
   GateRequest request;
   request.holder = machine_.facts().id;
   request.owner = uid_;
-  request.request_id = std::to_string(lock.operation);
+  request.request_id = std::to_string(operation);
   request.weight = terms.weight;
   request.shared = terms.shared;
   request.priority = terms.priority;
@@ -84,11 +86,17 @@ GateRequest LiveRun::request_for(const BegunLock& lock, StoreTime now) {
   request.actors.push_back(run_actor(uid_));
   request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
                         head_.parent().blocked().end());
+  request.may_hold_others =
+      is_all_it_waits_for && (request.actors.size() > 1 || holds_or_waits() || has_permits());
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(uid_);
-  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
+  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, operation);
+  if (attempt != 0) {
+    message.mutable_event()->set_attempts(attempt);
+    message.mutable_event()->set_name(terms.gate);
+  }
   request.when_granted.emplace(
       GateRequest::Notice{tenure_->keys().message(ticket), message.SerializeAsString()});
   message.mutable_event()->set_kind(record::RunEvent::LOCK_LOST);
@@ -118,6 +126,14 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   for (const std::uint64_t operation : activated.given_up) {
     let_go(operation, record::GateGrant::ABANDONED);
   }
+  for (const record::RunEvent& event : activated.record.events()) {
+    const auto lock = locks_.find(event.operation());
+    const bool gives_way = event.kind() == record::RunEvent::LOCK_SETTLED && event.has_failure() &&
+                           lock != locks_.end() && lock->second.fence == 0;
+    if (gives_way) {
+      let_go(event.operation(), record::GateGrant::ABANDONED);
+    }
+  }
   const auto is_let_go = [&](std::uint64_t operation) {
     return std::ranges::find(activated.let_go, operation) != activated.let_go.end() ||
            std::ranges::find(activated.given_up, operation) != activated.given_up.end();
@@ -139,20 +155,24 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
       deeds[stands.gate()].endings.push_back({entrance_holder_key(stands.gate(), uid_),
                                               stands.waiter_key(), record::GateGrant::ABANDONED});
     }
+    add_permit_endings(activated, deeds);
     return deeds;
   }
-  // What waits for others only by this lock, and holds something that others may wait for, can be
-  // part of a circle.
+  add_permit_endings(activated, deeds);
   const bool is_all = machine_.waits_for_one_alone();
+  add_permit_asks(activated, is_all, now, deeds);
+  add_uses(activated, deeds);
   const bool keeps_some =
-      has_permits() || head_.holds_size() > 0 ||
+      has_permits() || !permits_.empty() || head_.holds_size() > 0 ||
       std::ranges::any_of(locks_, [&](const auto& lock) { return !is_let_go(lock.first); });
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
     ask.definition = lock.terms.definition;
-    ask.request = request_for(lock, now);
+    ask.request = request_for(lock.operation, lock.terms, is_all, now);
+    // What is let go of in the same commit closes no circle.
     ask.request.may_hold_others = is_all && (keeps_some || ask.request.actors.size() > 1);
+    ask.victim = lock.terms.victim;
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }
   return deeds;
@@ -165,13 +185,13 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
     co_return changes;
   }
   changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
-  note_asked(changes, activated);
+  co_await note_asked(changes, activated);
   co_return changes;
 }
 
-void LiveRun::note_asked(LockChanges& changes, Activated& activated) {
+Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
   for (const BegunLock& lock : activated.locks) {
-    const RunGates::Ask* const ask = changes.find(lock);
+    const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask == nullptr) {
       continue;
     }
@@ -199,15 +219,18 @@ void LiveRun::note_asked(LockChanges& changes, Activated& activated) {
         break;
     }
   }
+  settle_permits(activated, changes);
+  co_await settle_uses(changes);
 }
 
-const RunGates::Ask* LiveRun::LockChanges::find(const BegunLock& lock) const {
-  const auto at_gate = deeds.find(lock.terms.gate);
+const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
+                                                std::uint64_t operation) const {
+  const auto at_gate = deeds.find(gate);
   if (at_gate == deeds.end()) {
     return nullptr;
   }
   const auto& asks = at_gate->second.asks;
-  const auto found = std::ranges::find(asks, lock.operation, &RunGates::Ask::operation);
+  const auto found = std::ranges::find(asks, operation, &RunGates::Ask::operation);
   return found == asks.end() ? nullptr : &*found;
 }
 
@@ -223,23 +246,34 @@ void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
   }
 }
 
+void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& writing) {
+  for (Outgoing& out : messages_of(gates.committed(version))) {
+    hand_over(std::move(out), writing);
+  }
+}
+
 /// Those who were let in by the commit, and the run itself.
-void LiveRun::after_commit_of(LockChanges& changes, const Activated& activated, Writing& writing,
+void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writing& writing,
                               Version version) {
   if (changes.deeds.empty()) {
     return;
   }
-  for (Outgoing& out : messages_of(changes.gates.committed(version))) {
-    hand_over(std::move(out), writing);
+  tell_admitted(changes.gates, version, writing);
+  for (BegunStep& step : activated.steps) {
+    const FirstPermit& permit = step.permit;
+    if (!step.limits.wanted.empty() && permit.waiter_key.empty() && !permit.refusal) {
+      step.permit.fence = version;
+    }
   }
   for (const BegunLock& lock : activated.locks) {
-    const RunGates::Ask* const ask = changes.find(lock);
+    const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask != nullptr && !ask->error && ask->asked.outcome == Asked::Outcome::kHeld) {
       record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
       event.set_payload(payload_text(grant_value({version, ask->slots})));
       granted_.push_back(std::move(event));
     }
   }
+  tell_uses(changes, version);
   changes.gates = {};  // Others may have their turn.
 }
 

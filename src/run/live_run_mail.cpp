@@ -26,6 +26,11 @@ record::RunFailure failure_of_end(const char* type, std::string message) {
   return failure;
 }
 
+bool is_of_lock(const Mail& mail) {
+  return mail.event.kind() == record::RunEvent::LOCK_SETTLED ||
+         mail.event.kind() == record::RunEvent::LOCK_LOST;
+}
+
 /// To whoever asked, wherever that is.
 void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
   if (!mail.reply_key.empty()) {
@@ -76,12 +81,17 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
         break;
       case Mail::Kind::kRetryNow:
         for (const std::shared_ptr<StepRun>& step : open()) {
-          step->begin_next(shared_from_this());
+          co_await begin_next(step);
         }
         answers.erase(mail.consumed);
         break;
       case Mail::Kind::kStepRow:
         co_await write_step_row(mail.event.operation());
+        break;
+      case Mail::Kind::kPermits:
+        if (const auto step = step_at(mail.event.operation())) {
+          co_await take_permits(step);
+        }
         break;
       case Mail::Kind::kTransact:
         transactions.push_back(std::move(mail));
@@ -99,7 +109,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
       case Mail::Kind::kEvent:
         if (mail.event.kind() == record::RunEvent::TIMER_FIRED &&
             step_at(mail.event.operation()) != nullptr) {
-          end_pause(*step_at(mail.event.operation()), mail.consumed);
+          co_await end_pause(step_at(mail.event.operation()), mail.consumed);
+        } else if (is_of_lock(mail) && step_at(mail.event.operation()) != nullptr) {
+          co_await hear_of_permit(step_at(mail.event.operation()), std::move(mail));
         } else if (starts_it(mail) && is_started) {
           answers.erase(mail.consumed);  // It began before its timer was heard.
         } else if (mail.event.kind() == record::RunEvent::UPDATED && next_row_ == 0) {
@@ -205,8 +217,11 @@ Task<void> LiveRun::write_timers_again(Batch extra) {
   }
 }
 
-/// What a commit did to timers.
+/// What a commit did to timers, and to messages that came before.
 void LiveRun::note_timers(const Writing& writing) {
+  for (const std::string& key : writing.messages_gone) {
+    tenure_->row_done(key);
+  }
   for (const std::string& key : writing.timers_gone) {
     tenure_->remove_timer(key);
   }
@@ -216,12 +231,26 @@ void LiveRun::note_timers(const Writing& writing) {
 }
 
 /// A timer of an earlier pause says nothing about this one.
-void LiveRun::end_pause(StepRun& step, const std::string& timer) {
-  const std::vector<StoreTime> timers = step.timers();
-  const bool is_over =
-      !timers.empty() && timer == tenure_->keys().timer(timers.back(), uid_, step.operation());
-  if (is_over) {
-    step.begin_next(shared_from_this());
+Task<void> LiveRun::end_pause(std::shared_ptr<StepRun> step, std::string timer) {
+  const auto is_for = [&](StoreTime due) {
+    return timer == tenure_->keys().timer(due, uid_, step->operation());
+  };
+  const auto permits = permits_.find(step->operation());
+  if (permits != permits_.end() && permits->second.deadline && is_for(*permits->second.deadline)) {
+    step->end_waiting(shared_from_this());
+    co_return;
+  }
+  const std::vector<StoreTime> timers = step->timers();
+  if (!timers.empty() && is_for(timers.back())) {
+    co_await begin_next(step);
+  }
+}
+
+Task<void> LiveRun::begin_next(std::shared_ptr<StepRun> step) {
+  if (!permits_.contains(step->operation())) {
+    step->begin_next(shared_from_this());
+  } else if (step->is_between_attempts()) {
+    co_await take_permits(step);
   }
 }
 
@@ -231,8 +260,24 @@ Task<void> LiveRun::write_step_row(std::uint64_t operation) {
   if (step == nullptr) {
     co_return;
   }
-  const StepRun::Change change = step->take_change();
+  StepRun::Change change = step->take_change();
+  if (const auto permits = permits_.find(operation); permits != permits_.end()) {
+    if (change.pauses) {
+      co_await give_permits_back(step, std::move(change));
+      co_return;
+    }
+    change.row.set_waiter_key(permits->second.waiter_key());
+  }
   Writing writing;
+  write_attempts(writing, operation, change);
+  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
+  if (outcome && outcome->committed() != nullptr) {
+    note_timers(writing);
+  }
+}
+
+void LiveRun::write_attempts(Writing& writing, std::uint64_t operation,
+                             const StepRun::Change& change) const {
   if (change.old_due) {
     drop_timer(writing, *change.old_due, operation);
   }
@@ -240,10 +285,6 @@ Task<void> LiveRun::write_step_row(std::uint64_t operation) {
     set_timer(writing, *change.due, operation);
   }
   writing.batch.put(tenure_->keys().attempts(uid_, operation), change.row.SerializeAsString());
-  const std::optional<CommitOutcome> outcome = co_await tenure_->apply(std::move(writing.batch));
-  if (outcome && outcome->committed() != nullptr) {
-    note_timers(writing);
-  }
 }
 
 /// What comes before a run has begun.

@@ -176,6 +176,10 @@ Task<RunInfo> describe_run(Store& store, const RunRow& run,
       if (attempts.due_ns() != 0) {
         step.next_at = time_of(attempts.due_ns());
       }
+      if (!attempts.waiter_key().empty()) {
+        const std::optional<Entry> waiter = co_await store.get(attempts.waiter_key());
+        step.waits = waiter.has_value();
+      }
     }
     info.open_steps.push_back(std::move(step));
   }

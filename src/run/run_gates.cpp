@@ -7,11 +7,17 @@
 #include <set>
 #include <utility>
 
+#include <run.pb.h>
+
+#include <holdfast/deadlock.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/store_error.hpp>
 
 #include "gate/gate_deadlock.hpp"
 #include "gate/gate_keys.hpp"
 #include "gate/gate_rows.hpp"
+#include "gate/leased_use.hpp"
+#include "run_failure.hpp"
 
 namespace holdfast::detail {
 
@@ -51,9 +57,57 @@ void add(Served& all, Served more) {
   all.needs_more_waiters = all.needs_more_waiters || more.needs_more_waiters;
 }
 
+GateRequest request_of(const GateUse& use) {
+  GateRequest request;
+  request.holder = use.holder;
+  request.weight = use.weight;
+  request.shared = use.shared;
+  request.priority = use.priority;
+  request.reason = use.reason;
+  request.queue_max = use.queue_max;
+  return request;
+}
+
 std::vector<std::uint64_t> slots_held(const GateRows& rows, const std::string& holder_key) {
   const auto& slots = rows.holders().at(holder_key).record.slots();
   return {slots.begin(), slots.end()};
+}
+
+/// Told in the place of the news that it was let in.
+GateRequest::Notice word_to(const DeadlockCircle& circle, std::size_t victim) {
+  const record::GateNotice& granted = circle.members[victim].waiter.granted_notice();
+  std::vector<DeadlockStep> steps = circle.steps;
+  std::ranges::rotate(steps, steps.begin() + static_cast<std::ptrdiff_t>(victim));
+  const auto error = std::make_exception_ptr(DeadlockError(std::move(steps)));
+  record::RunMessage message;
+  if (!message.ParseFromString(granted.value())) {
+    throw StoreCorrupt("the waiter '" + circle.members[victim].waiter_key +
+                       "' has a notice that cannot be read");
+  }
+  *message.mutable_event()->mutable_failure() = failure_of(error);
+  message.mutable_event()->set_payload(circle_text(error));
+  return {granted.key() + "-deadlock", message.SerializeAsString()};
+}
+
+/// Runs are numbered in the order of their starts, and children come after their parents.
+std::optional<std::size_t> give_way_to(RunGates::Ask& ask, GateRows& rows,
+                                       const DeadlockCircle& circle) {
+  std::optional<std::size_t> youngest;
+  std::string_view latest = ask.request.owner;
+  for (std::size_t i = 0; i < circle.members.size(); ++i) {
+    const DeadlockCircle::Member& member = circle.members[i];
+    const bool is_other_run = member.version != 0 && member.waiter.has_granted_notice();
+    if (is_other_run && member.waiter.owner() > latest) {
+      latest = member.waiter.owner();
+      youngest = i;
+    }
+  }
+  if (youngest) {
+    GateRequest::Notice word = word_to(circle, *youngest);
+    rows.batch().put(word.key, word.value);
+    ask.victims.push_back(std::move(word));
+  }
+  return youngest;
 }
 
 }  // namespace
@@ -116,26 +170,64 @@ Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
     part.room = room_of(gate);
     part.turn = co_await part.room->turn.lock();
     part.prepared = co_await prepare_one(*part.room, at_gate, leaving);
+    for (Ask& ask : at_gate.asks) {
+      std::ranges::move(ask.victims, std::back_inserter(part.victims));
+    }
     change.batch_.append(std::exchange(part.prepared.batch, {}));
     change.parts_.push_back(std::move(part));
   }
   co_return change;
 }
 
+Served RunGates::use_plainly(GateRows& rows, KnownLeases& leases, LeasedUse& leased, Use& use) {
+  if (use.terms.kind != GateUse::Kind::kAcquire) {
+    LeasedUse::GivenBack given = leased.give_back(rows, leases, use.terms.fence);
+    use.was_there = given.was_there;
+    return std::move(given.served);
+  }
+  use.asked =
+      leased.acquire(rows, leases, use.terms.definition, request_of(use.terms), use.terms.lease);
+  if (use.asked.outcome == Asked::Outcome::kHeld) {
+    use.fence = rows.holders().at(leased.holder_key()).fence;
+    use.slots = slots_held(rows, leased.holder_key());
+  }
+  return use.asked.served;
+}
+
+Task<void> RunGates::find_waiter(LeasedUse& leased, std::string& waiter_key) {
+  co_await leased.read(store_);
+  waiter_key = leased.waiter_key();
+}
+
 Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
                                                  const std::vector<std::string>& leaving) {
-  Ask* asking = nullptr;  // Whose fault it is, if something is wrong.
+  std::exception_ptr* fault_of = nullptr;  // Of whom it is, if something is wrong.
+  std::optional<LeasedUse> leased;
+  if (!deeds.uses.empty()) {
+    const GateUse& use = deeds.uses.front().terms;
+    leased.emplace(GateKeys(use.gate), use.holder, use.now);
+  }
+  if (std::exchange(room.was_used_plainly, leased.has_value()) || leased) {
+    room.ledger.forget();
+  }
   const GateLedger::Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     for (const Ending& ending : deeds.endings) {
       end_or_leave(rows, ending, now);
     }
     Served served;
     bool is_served = false;
+    for (Use& one : deeds.uses) {
+      if (!one.error) {
+        fault_of = &one.error;
+        add(served, use_plainly(rows, leases, *leased, one));
+        fault_of = nullptr;
+      }
+    }
     for (Ask& one : deeds.asks) {
       if (one.error) {
         continue;
       }
-      asking = &one;
+      fault_of = &one.error;
       define(rows, one.definition);
       check_request(rows, one.request);
       one.asked = ask(rows, leases, one.request, now);
@@ -147,11 +239,11 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
         rows.end(one.asked.key, record::GateGrant::RELEASED, now);
         add(served, serve(rows, leases, now));
       }
-      asking = nullptr;
+      fault_of = nullptr;
       is_served = true;
     }
     if (!is_served) {
-      served = serve(rows, leases, now);
+      add(served, serve(rows, leases, now));
     }
     return served;
   };
@@ -161,16 +253,19 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
       terms.more_waiters.push_back(ending.waiter_key);
     }
   }
-  terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, leaving, asking); };
+  terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, leaving, fault_of); };
+  if (leased) {
+    terms.now = deeds.uses.front().terms.now;
+    terms.prepare = [&](std::string& waiter_key) { return find_waiter(*leased, waiter_key); };
+  }
   for (;;) {
     try {
       co_return co_await room.ledger.prepare(plan, terms);
     } catch (const Error& error) {
-      if (asking == nullptr || !is_of_ask(error)) {
+      if (fault_of == nullptr || !is_of_ask(error)) {
         throw;
       }
-      asking->error = std::current_exception();
-      asking = nullptr;
+      *std::exchange(fault_of, nullptr) = std::current_exception();
     }
     // Without it, from the start: nothing of it may stay.
     room.ledger.forget();
@@ -178,14 +273,22 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
 }
 
 Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
-                                 const std::vector<std::string>& leaving, Ask*& asking) {
+                                 const std::vector<std::string>& leaving,
+                                 std::exception_ptr*& fault_of) {
   for (Ask& one : deeds.asks) {
     const bool waits = !one.error && one.asked.outcome == Asked::Outcome::kWaits;
     if (waits && one.request.may_hold_others) {
-      asking = &one;
+      fault_of = &one.error;
+      one.victims.clear();
+      ChooseVictim choose;
+      if (one.victim == DeadlockVictim::kYoungest) {
+        choose = [&one, &rows](const DeadlockCircle& circle) {
+          return give_way_to(one, rows, circle);
+        };
+      }
       record::GateWaiter waiter = waiter_of(one.request, StoreTime{});
-      co_await check_for_deadlock(store_, rows, one.asked.key, std::move(waiter), leaving);
-      asking = nullptr;
+      co_await check_for_deadlock(store_, rows, one.asked.key, std::move(waiter), leaving, choose);
+      fault_of = nullptr;
     }
   }
 }
@@ -196,24 +299,27 @@ const GateRows* RunGates::Change::rows_at(std::string_view gate) const {
   return part == parts_.end() || !part->prepared.rows ? nullptr : &*part->prepared.rows;
 }
 
-std::vector<RunGates::Change::LetIn> RunGates::Change::committed(Version version) {
-  std::vector<LetIn> let_in;
+std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version) {
+  std::vector<Told> told;
   for (Part& part : parts_) {
     GateLedger& ledger = part.room->ledger;
     const bool is_written = part.prepared.rows && part.prepared.rows->changed();
     ledger.settle(part.prepared, is_written ? version : 0);
+    for (GateRequest::Notice& victim : part.victims) {
+      told.push_back({std::move(victim), std::nullopt});
+    }
     Served& served = part.prepared.changed.served;
     for (Admitted& admitted : served.admitted) {
       if (admitted.notice) {
-        let_in.push_back(
-            {*std::move(admitted.notice), {version, ledger.rows()->slots_of(admitted.holder_key)}});
+        told.push_back({*std::move(admitted.notice),
+                        LockGrant{version, ledger.rows()->slots_of(admitted.holder_key)}});
       }
     }
     if (ledger.rows()->head().unattended()) {
       gates_->note(ledger.keys().name(), ledger.rows()->head_version(), served.look_again_at);
     }
   }
-  return let_in;
+  return told;
 }
 
 // --- Gates at which runs wait --------------------------------------------------------------------
@@ -229,6 +335,17 @@ void RunGates::note(const std::string& gate, Version head, std::optional<StoreTi
   if (is_earlier) {
     earlier_.ring();
   }
+}
+
+std::optional<StoreTime> RunGates::next_look() const {
+  std::optional<StoreTime> next;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [gate, seen] : seen_) {
+    if (seen.look_again_at) {
+      next = std::min(next.value_or(*seen.look_again_at), *seen.look_again_at);
+    }
+  }
+  return next;
 }
 
 Task<std::optional<StoreTime>> RunGates::attend() {

@@ -15,6 +15,8 @@
 
 #include <holdfast/gate.hpp>
 #include <holdfast/mutex.hpp>
+#include <holdfast/run_gate.hpp>
+#include <holdfast/run_lock.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
 
@@ -23,6 +25,8 @@
 #include "gate/gate_rules.hpp"
 
 namespace holdfast::detail {
+
+class LeasedUse;
 
 /// The row of a lock that a run holds: the run is its owner, and asked for it by an operation.
 [[nodiscard]] std::string run_holder_key(std::string_view gate, std::string_view uid,
@@ -54,10 +58,13 @@ class RunGates {
     GateDefinition definition;
     GateRequest request;
     bool ends_at_once = false;  ///< If it is held, it is let go of by the same change.
+    DeadlockVictim victim = DeadlockVictim::kRequester;
     /// What came of it: a failure, or else `asked`, and, if it is held, its slots.
     std::exception_ptr error{};
     Asked asked{};
     std::vector<std::uint64_t> slots{};
+    /// To those who give way to it, so that there is no circle.
+    std::vector<GateRequest::Notice> victims{};
   };
   /// A lock that is let go of, be it held or waited for.
   struct Ending {
@@ -65,9 +72,23 @@ class RunGates {
     std::string waiter_key;  ///< Empty: it does not wait.
     record::GateGrant::End how = record::GateGrant::RELEASED;
   };
-  /// What is done at one gate. The endings come first.
+  /// A plain operation: acquire, release or withdraw.
+  struct Use {
+    std::uint64_t operation = 0;
+    GateUse terms;
+    /// What came of it: a failure, or else `asked`, with the fence and the slots of one that is
+    /// held, the fence zero if it is so by this commit; of a release, whether there was something
+    /// to.
+    std::exception_ptr error{};
+    Asked asked{};
+    Version fence = 0;
+    std::vector<std::uint64_t> slots{};
+    bool was_there = false;
+  };
+  /// What is done at one gate, in this order.
   struct Deeds {
     std::vector<Ending> endings;
+    std::vector<Use> uses;  ///< One at most.
     std::vector<Ask> asks;
   };
   using DeedsByGate = std::map<std::string, Deeds>;
@@ -77,6 +98,7 @@ class RunGates {
     Room(Store& store, const std::string& gate) : ledger(store, GateKeys(gate), nullptr) {}
     Mutex turn;
     GateLedger ledger;
+    bool was_used_plainly = false;  // By a time of others: what is known of leases is not ours.
   };
 
  public:
@@ -87,12 +109,12 @@ class RunGates {
     [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
     /// As they will be. Null: this changes nothing at that gate.
     [[nodiscard]] const GateRows* rows_at(std::string_view gate) const;
-    /// One who was let in and has to be told; the row for that is in the batch.
-    struct LetIn {
+    /// One who was let in, or gives way, and has to be told; the row for that is in the batch.
+    struct Told {
       GateRequest::Notice notice;
-      LockGrant grant;
+      std::optional<LockGrant> grant;  ///< Nothing: it gives way.
     };
-    [[nodiscard]] std::vector<LetIn> committed(Version version);
+    [[nodiscard]] std::vector<Told> committed(Version version);
 
    private:
     friend class RunGates;
@@ -100,6 +122,7 @@ class RunGates {
       std::shared_ptr<Room> room;
       Hold turn;
       GateLedger::Prepared prepared;
+      std::vector<GateRequest::Notice> victims;
     };
     RunGates* gates_ = nullptr;
     std::vector<Part> parts_;
@@ -113,6 +136,8 @@ class RunGates {
   /// may allow the next one. When to do so again; nothing: when a row below `kUnattendedPrefix`
   /// changes, as also before that time.
   [[nodiscard]] Task<std::optional<StoreTime>> attend();
+  /// The same, as far as is known.
+  [[nodiscard]] std::optional<StoreTime> next_look() const;
   /// Rung when that has become earlier than was known.
   [[nodiscard]] Bell& earlier() noexcept { return earlier_; }
 
@@ -120,9 +145,13 @@ class RunGates {
   [[nodiscard]] std::shared_ptr<Room> room_of(const std::string& gate);
   [[nodiscard]] Task<GateLedger::Prepared> prepare_one(Room& room, Deeds& deeds,
                                                        const std::vector<std::string>& leaving);
-  /// `asking` says at whose wait it stopped, if it throws.
+  /// `fault_of` says at whose wait it stopped, if it throws.
   [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds,
-                                       const std::vector<std::string>& leaving, Ask*& asking);
+                                       const std::vector<std::string>& leaving,
+                                       std::exception_ptr*& fault_of);
+  [[nodiscard]] Task<void> find_waiter(LeasedUse& leased, std::string& waiter_key);
+  [[nodiscard]] static Served use_plainly(GateRows& rows, KnownLeases& leases, LeasedUse& leased,
+                                          Use& use);
   [[nodiscard]] Task<std::optional<StoreTime>> look_at(std::string gate, StoreTime now);
   void note(const std::string& gate, Version head, std::optional<StoreTime> look_again_at);
 
@@ -133,7 +162,7 @@ class RunGates {
 
   Store& store_;
   Bell earlier_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Room>> rooms_;
   std::map<std::string, Seen> seen_;
 };

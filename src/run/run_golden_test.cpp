@@ -64,6 +64,25 @@ Task<boost::json::value> permit_itself(Context& ctx, boost::json::value) {
   return permit_workflow().code()->run(ctx, to_payload(input));
 }
 
+Task<boost::json::value> with_lock(Context& ctx, boost::json::value) {
+  const RunLock first = co_await ctx.lock("m");
+  const Limit limit("l", 2);
+  const LockOptions for_a_minute{.timeout = 1min, .weight = 2};
+  auto wait = ctx.acquire(limit, for_a_minute);
+  const auto second = co_await ctx.attempt(wait);
+  const std::optional<RunLock> third = co_await ctx.try_lock("n");
+  auto fourth = ctx.shared_lock("table", {.scope = LockScope::kWorkflow});
+  const auto crossed = co_await ctx.attempt(fourth);
+  co_return boost::json::value{first.fence(), second.message().c_str(), third.has_value(),
+                               crossed.message().c_str()};
+}
+Task<boost::json::value> with_limited_step(Context& ctx, boost::json::value) {
+  const Limit limit("vendor", 3);
+  auto call = ctx.run("call", [] { return 0; }, {.limit = &limit});
+  const int said = co_await call;
+  co_return said;
+}
+
 /// What happens to a run, activation by activation.
 struct Script {
   Body body;
@@ -88,7 +107,19 @@ std::map<std::string, Script> scripts() {
   second_try.set_attempts(2);
   const Event broken =
       with_code(event_of(Event::CHILD_ENDED, 1), "std::runtime_error", "it broke", 0);
+  const Event locked = with(event_of(Event::LOCK_SETTLED, 0), boost::json::value{17});
+  const Event not_now = with(event_of(Event::LOCK_SETTLED, 2), nullptr);
+  Event circle = with_code(event_of(Event::LOCK_SETTLED, 3), "holdfast::DeadlockError", "", 300);
+  circle.set_payload(R"([["run-1","table","run-2"],["run-2","m","run-1"]])");
   return {
+      {"lock",
+       {with_lock,
+        {{{started()}, {}},
+         {{locked}, {}},
+         {{fired(1)}, {not_now}},
+         {{}, {circle}},
+         {{cancel()}, {}}}}},
+      {"limited_step", {with_limited_step, {{{started()}, {}}, {{ended(0, 42)}, {}}}}},
       {"step", {with_step, {{{started()}, {}}, {{ended(0, "r-1")}, {}}, {{second_try}, {}}}}},
       {"sleep", {with_sleep, {{{started()}, {}}, {{fired(0)}, {}}, {{fired(1)}, {}}}}},
       {"signal",
@@ -190,7 +221,8 @@ TEST_P(GoldenJournals, AreWhatTheCodeOfTodayWrites) {
 
 INSTANTIATE_TEST_SUITE_P(Operations, GoldenJournals,
                          ::testing::Values("step", "sleep", "signal", "child", "state",
-                                           "state_by_uid", "permit", "permit_run"),
+                                           "state_by_uid", "permit", "permit_run", "lock",
+                                           "limited_step"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -44,6 +44,8 @@ std::string text_of(const record::RunOperation& operation) {
       return "lock '" + operation.name() + "'";
     case record::RunOperation::TELL:
       return "word of '" + operation.name() + "'";
+    case record::RunOperation::GATE:
+      return "a use of gate '" + operation.name() + "'";
     default:
       return "an operation of a later version";
   }
@@ -260,7 +262,7 @@ void RunMachine::deliver_held() {
 }
 
 void RunMachine::check_is_known(const Event& event) const {
-  if (event.kind() <= Event::UNKNOWN || event.kind() > Event::CHILD_TOLD) {
+  if (event.kind() == Event::UNKNOWN || !Event::Kind_IsValid(event.kind())) {
     throw NewerFormat("the journal of run '" + facts_.id +
                       "' has an event of a later version of Holdfast; use a newer one");
   }
@@ -279,6 +281,7 @@ void RunMachine::deliver(const Event& event) {
     case Event::CHILD_ENDED:
     case Event::STATE_SETTLED:
     case Event::LOCK_SETTLED:
+    case Event::GATE_SETTLED:
       settle(event);
       break;
     case Event::LOCK_LOST:
@@ -374,6 +377,8 @@ void RunMachine::settle(const Event& event) {
     operation->fail(child_exception_of(event.failure()));
   } else if (event.kind() == Event::STATE_SETTLED) {
     operation->fail(state_exception_of(event.failure()));
+  } else if (event.kind() == Event::GATE_SETTLED) {
+    operation->fail(lock_exception_of(event.failure(), event.payload()));
   } else {
     operation->fail(exception_of(event.failure()));
   }
@@ -531,6 +536,7 @@ void RunMachine::withdraw_given_up() {
   std::erase_if(current_.children, is_withdrawn);
   std::erase_if(current_.state, is_withdrawn);
   std::erase_if(current_.locks, is_withdrawn);
+  std::erase_if(current_.uses, is_withdrawn);
   withdrawn_.clear();
 }
 

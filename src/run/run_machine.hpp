@@ -32,12 +32,29 @@ inline constexpr std::uint32_t kRunFormat = 1;
 /// Of steps, signals and types of workflows.
 inline constexpr std::size_t kOperationNameBytesMax = 255;
 
+/// The limits that the attempts of a step are under.
+struct StepLimits {
+  std::vector<LockTerms> wanted;  ///< In the order of their names.
+  std::size_t own = 0;            ///< Which of them is the step's own.
+  /// Those that the journal has, if it is replayed: the code may say something else by now.
+  std::vector<std::string> in_journal;
+
+  [[nodiscard]] bool any() const noexcept { return !wanted.empty() || !in_journal.empty(); }
+};
+/// What came of asking for the first permit of a step.
+struct FirstPermit {
+  std::uint64_t fence = 0;  ///< It has it.
+  std::string waiter_key;   ///< It waits.
+  std::exception_ptr refusal;
+};
 /// What the code of a run began in an activation and others have to do.
 struct BegunStep {
   std::uint64_t operation = 0;
   std::string name;
   std::unique_ptr<StepCode> code;
   StepTerms terms;
+  StepLimits limits{};
+  FirstPermit permit{};
 };
 struct BegunTimer {
   std::uint64_t operation = 0;
@@ -64,6 +81,11 @@ struct BegunLock {
 struct BegunTell {
   std::optional<std::uint64_t> child;
   record::RunEvent event;
+};
+/// A plain operation at a gate, which is done in the commit of the activation.
+struct BegunUse {
+  std::uint64_t operation = 0;
+  GateUse use;
 };
 /// The answer to an update.
 struct UpdateReply {
@@ -94,6 +116,7 @@ struct Activated {
   std::vector<BegunChild> children;
   std::vector<BegunStateAccess> state;
   std::vector<BegunLock> locks;
+  std::vector<BegunUse> uses;
   /// Locks that are released, or not waited for any longer.
   std::vector<std::uint64_t> let_go;
   std::vector<BegunTell> tells;
@@ -131,6 +154,8 @@ class RunMachine {
     std::string root_uid{};
     /// To updates that the runs before it in its chain have made.
     std::vector<record::RunAnswer> answers{};
+    /// That each of its steps is under, besides its own. Transactions are not.
+    std::vector<Limit> step_limits{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -198,6 +223,7 @@ class RunMachine {
                                       const ChildOptions& options);
   [[nodiscard]] Operation begin_state(std::string_view key, std::unique_ptr<StateCode> code);
   [[nodiscard]] Operation begin_lock(LockTerms terms);
+  [[nodiscard]] Operation begin_gate(GateUse use);
   /// By the end of the activation. Nothing, if it is over.
   void release_lock(std::uint64_t operation) noexcept;
   /// The name of a lock that is asked for or held.
@@ -276,6 +302,7 @@ class RunMachine {
   void check_has_not_ended(const char* so) const;
   void check_may_begin();
   void check_against_journal(Kind kind, std::string_view name);
+  [[nodiscard]] StepLimits limits_of(std::string_view step, const StepOptions& options) const;
   void stray(std::string expected, std::string found);
   [[nodiscard]] const record::RunOperation* expected() const noexcept;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations that the code of a run begins.
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "gate/gate_keys.hpp"
@@ -19,24 +21,66 @@ void check_name(std::string_view what, std::string_view name) {
   }
 }
 
+LockTerms terms_of(const Limit& limit, std::string_view step) {
+  static_cast<void>(GateKeys(limit.name()));
+  LockTerms terms;
+  terms.gate = limit.name();
+  terms.definition = limit.definition();
+  terms.reason.append("step '").append(step).append("'");
+  terms.queue_max = std::numeric_limits<std::uint64_t>::max();
+  return terms;
+}
+
 }  // namespace
+
+StepLimits RunMachine::limits_of(std::string_view step, const StepOptions& options) const {
+  StepLimits limits;
+  for (const Limit& limit : facts_.step_limits) {
+    limits.wanted.push_back(terms_of(limit, step));
+  }
+  if (options.limit != nullptr) {
+    LockTerms own = terms_of(*options.limit, step);
+    own.weight = options.limit_weight;
+    own.priority = options.limit_priority;
+    std::erase_if(limits.wanted, [&](const LockTerms& other) { return other.gate == own.gate; });
+    limits.wanted.push_back(std::move(own));
+  }
+  const std::string own = limits.wanted.back().gate;
+  std::ranges::sort(limits.wanted, {}, &LockTerms::gate);
+  const auto place = std::ranges::find(limits.wanted, own, &LockTerms::gate);
+  limits.own = static_cast<std::size_t>(place - limits.wanted.begin());
+  return limits;
+}
 
 RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_ptr<StepCode> code,
                                              const StepOptions& options) {
   check_name("a step", name);
   check_options(name, options);
+  StepLimits limits;
   if (code->transacts()) {
     check_transaction_options(name, options);
+  } else if (options.limit != nullptr || !facts_.step_limits.empty()) {
+    limits = limits_of(name, options);
+  }
+  if (const record::RunOperation* recorded = expected(); recorded != nullptr) {
+    limits.in_journal.assign(recorded->limits().begin(), recorded->limits().end());
   }
   Operation operation = begin(record::RunOperation::STEP, name);
+  if (!is_replaying()) {
+    for (const LockTerms& limit : limits.wanted) {
+      last_record().add_limits(limit.gate);
+    }
+  }
   operation->set_must_end();
   pending_.add(operation);
   BegunStep& step = current_.steps.emplace_back();
+  step.limits = std::move(limits);
   step.operation = operation->number();
   step.name = name;
   step.code = std::move(code);
   step.terms.options = options;
   step.terms.options.idempotency_key = {};
+  step.terms.options.limit = nullptr;  // It need not be there any more.
   if (options.idempotency_key.empty()) {
     const std::string number = std::to_string(operation->number());
     step.terms.idempotency_key.reserve(facts_.uid.size() + 1 + number.size());
@@ -115,6 +159,21 @@ RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
     }
   }
   current_.locks.push_back({number, std::move(terms)});
+  return operation;
+}
+
+RunMachine::Operation RunMachine::begin_gate(GateUse use) {
+  const auto is_there = [&](const BegunUse& begun) { return begun.use.gate == use.gate; };
+  if (std::ranges::any_of(current_.uses, is_there)) {
+    throw WrongContext("run '" + facts_.id + "' does two things at '" + use.gate +
+                       "' at once: await the first before the second");
+  }
+  if (use.now == StoreTime{}) {
+    use.now = now_;
+  }
+  Operation operation = begin(record::RunOperation::GATE, use.gate);
+  pending_.add(operation);
+  current_.uses.push_back({operation->number(), std::move(use)});
   return operation;
 }
 

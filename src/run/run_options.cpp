@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include <holdfast/gate.hpp>
+#include <holdfast/run_lock.hpp>
 
 #include "run_place.hpp"
 
@@ -68,6 +68,11 @@ void check_transaction_options(std::string_view transaction, const StepOptions& 
     refuse_option(
         "transaction '", transaction,
         "': side_effect_free is true; a transaction is for its effect: use run for one without");
+  }
+  if (options.limit != nullptr) {
+    refuse_option("transaction '", transaction, "': limit is '", options.limit->name(),
+                  "'; transactions are one at a time in any case: take the limit around it, with "
+                  "Context::acquire");
   }
 }
 

@@ -51,6 +51,36 @@ TEST(RunSteps, KeepTheirOptions) {
   key = "my key";
 }
 
+TEST(RunSteps, AreUnderTheLimitsOfTheRunAndTheirOwnInTheOrderOfTheirNames) {
+  std::optional<Limit> own;
+  own.emplace("m", 3);
+  RunMachine::Facts facts{"run-1", "test", nullptr};
+  facts.step_limits = {Limit("z", 1), Limit("a", 2)};
+  Machine machine(one_step({.limit = &*own, .limit_weight = 2, .limit_priority = 7}), facts);
+  const Activated activated = machine.step(started());
+  const StepLimits limits = activated.steps.at(0).limits;
+  ASSERT_EQ(limits.wanted.size(), 3U);
+  EXPECT_EQ(limits.wanted[0].gate, "a");
+  EXPECT_EQ(limits.wanted[1].gate, "m");
+  EXPECT_EQ(limits.wanted[2].gate, "z");
+  EXPECT_EQ(limits.own, 1U);
+  EXPECT_EQ(limits.wanted[1].weight, 2U);
+  EXPECT_EQ(limits.wanted[1].priority, 7);
+  EXPECT_EQ(limits.wanted[1].definition.capacity, 3U);
+  EXPECT_EQ(limits.wanted[0].weight, 1U);
+  EXPECT_EQ(activated.record.operations(0).limits_size(), 3) << "the journal knows which";
+}
+
+TEST(RunSteps, OneThatNamesALimitOfTheRunIsUnderItOnce) {
+  const Limit own("z", 1);
+  RunMachine::Facts facts{"run-1", "test", nullptr};
+  facts.step_limits = {Limit("z", 1)};
+  Machine machine(one_step({.limit = &own, .limit_priority = 7}), facts);
+  const StepLimits limits = machine.step(started()).steps.at(0).limits;
+  ASSERT_EQ(limits.wanted.size(), 1U);
+  EXPECT_EQ(limits.wanted[0].priority, 7);
+}
+
 TEST(RunSteps, HaveAKeyOfTheRunAndTheirNumber) {
   Machine machine(one_step({}), RunMachine::Facts{"run-1", "test", nullptr, "uid-7"});
   EXPECT_EQ(machine.step(started()).steps.at(0).terms.idempotency_key, "uid-7:0");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <holdfast/error.hpp>
+#include <holdfast/run_error.hpp>
 #include <holdfast/step_context.hpp>
 #include <holdfast/this_task.hpp>
 
@@ -59,8 +60,12 @@ class StepRun::Link final : public StepLink {
   const std::uint32_t number_;
 };
 
-StepRun::StepRun(BegunStep begun, StoreTime began_at)
-    : begun_(std::move(begun)), began_at_(began_at) {}
+StepRun::StepRun(BegunStep begun, StoreTime began_at, bool is_limited, bool waits_from_the_start)
+    : begun_(std::move(begun)),
+      began_at_(began_at),
+      is_limited_(is_limited),
+      waits_(is_limited),
+      has_row_(waits_from_the_start) {}
 
 void StepRun::recall(const record::RunAttempts& attempts) {
   const std::lock_guard lock(mutex_);
@@ -72,6 +77,7 @@ void StepRun::recall(const record::RunAttempts& attempts) {
   has_row_ = true;
   if (attempts.due_ns() != 0) {
     due_ = time_of(attempts.due_ns());
+    waits_ = false;
   }
 }
 
@@ -90,13 +96,13 @@ void StepRun::resume(const Run& run) {
   }
   if (is_unwanted) {
     stop(run);
-  } else if (!pauses) {
+  } else if (!pauses && !is_limited_) {
     begin_attempt(run, {.may_have_run = true});
   }
 }
 
 void StepRun::begin_next(const Run& run) {
-  if (is_pausing()) {
+  if (is_between_attempts()) {
     begin_attempt(run, {.may_have_run = true});
   }
 }
@@ -110,15 +116,13 @@ void StepRun::begin_attempt(const Run& run, Start start) {
       return;
     }
     start.number = current_ = failed_ + 1;
-    late_.clear();
+    waits_ = false;
+    stopped_by_.reset();
     if (stop_.stop_requested()) {
       stop_ = {};
     }
     stop = stop_.get_token();
     attempt_began_ = last_heartbeat_ = world.store.clock().now();
-    if (first_began_ == TimePoint{}) {
-      first_began_ = attempt_began_;
-    }
   }
   if (begun_.code->transacts() && !world.call_step) {
     ask_for_transaction(run, start.number);
@@ -126,7 +130,7 @@ void StepRun::begin_attempt(const Run& run, Start start) {
     BackgroundTasks& where = begun_.code->blocks() ? world.step_tasks : world.tasks;
     where.run(attempt(shared_from_this(), run, start), stop);
   }
-  if (next_deadline(start.number)) {
+  if (has_time_limit()) {
     world.tasks.run(watch_time(shared_from_this(), run, start.number));
   }
 }
@@ -160,6 +164,7 @@ Task<StepRun::Ended> StepRun::call(const Run& run, Start start) {
   AttemptFacts facts;
   facts.link = &link;
   facts.recovered = start.may_have_run;
+  facts.fence = start.fence;
   {
     const std::lock_guard lock(mutex_);
     if (!progress_.empty()) {
@@ -221,8 +226,8 @@ bool StepRun::decide(Ended& ended) {
   if (abandoned_) {
     return false;
   }
-  if (!late_.empty()) {
-    ended.failure = late_failure(late_);
+  if (stopped_by_) {
+    ended.failure = stopped_by_;
   }
   const bool is_last = retry.attempts_max != 0 && current_ >= retry.attempts_max;
   if (!ended.failure || !ended.try_again || is_last || unwanted_ || may_not_go_on_) {
@@ -356,31 +361,124 @@ void StepRun::fail_transaction(const Run& run, std::uint32_t attempt,
   end_attempt(run, std::move(ended), attempt);
 }
 
+// --- Limits --------------------------------------------------------------------------------------
+
+std::optional<StoreTime> StepRun::deadline() const {
+  const Duration timeout = begun_.terms.options.timeout;
+  return timeout > Duration::zero() ? std::optional(began_at_ + timeout) : std::nullopt;
+}
+
+std::uint32_t StepRun::attempt_number() const {
+  const std::lock_guard lock(mutex_);
+  return current_ != 0 ? current_ : failed_ + 1;
+}
+
+bool StepRun::is_between_attempts() const {
+  const std::lock_guard lock(mutex_);
+  return current_ == 0 && due_.has_value();
+}
+
+bool StepRun::waits_for_permit() const {
+  const std::lock_guard lock(mutex_);
+  return current_ == 0 && waits_;
+}
+
+void StepRun::wait_for_permit() {
+  const std::lock_guard lock(mutex_);
+  waits_ = true;
+  has_row_ = true;
+  due_.reset();
+  old_due_.reset();
+}
+
+void StepRun::begin_with_permit(const Run& run, Version fence, Version version, bool may_have_run) {
+  const bool must_be_durable = !begun_.terms.options.side_effect_free;
+  begin_attempt(
+      run,
+      {.may_have_run = may_have_run, .wait_for = must_be_durable ? version : 0, .fence = fence});
+}
+
+void StepRun::fail_to_begin(const Run& run, const std::exception_ptr& error, bool may_try_again) {
+  std::uint32_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_ != 0 || abandoned_) {
+      return;
+    }
+    number = current_ = failed_ + 1;
+    waits_ = false;
+    stopped_by_.reset();
+  }
+  Ended ended = failed_with(error);
+  ended.try_again = ended.try_again && may_try_again;
+  end_attempt(run, std::move(ended), number);
+}
+
+void StepRun::end_waiting(const Run& run) {
+  std::uint32_t attempts = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_ != 0 || !waits_) {
+      return;
+    }
+    attempts = failed_;
+    current_ = failed_ + 1;  // As if it were under way, until the workflow has heard of it.
+  }
+  tell(run, Ended{{}, late_failure(too_long())}, attempts);
+}
+
+void StepRun::lose_permit(const std::string& gate) {
+  std::stop_source stop(std::nostopstate);
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_ == 0 || stopped_by_) {
+      return;
+    }
+    stopped_by_ = failure_of(std::make_exception_ptr(
+        StaleFence("step '" + begun_.name + "' does not have its permit of '" + gate +
+                   "' any more: an operator has released it")));
+    stop = stop_;
+  }
+  stop.request_stop();
+}
+
 // --- Time and progress ---------------------------------------------------------------------------
+
+bool StepRun::has_time_limit() const noexcept {
+  const StepOptions& options = begun_.terms.options;
+  return options.attempt_timeout != Duration::zero() ||
+         options.heartbeat_timeout != Duration::zero() || options.timeout != Duration::zero();
+}
+
+std::string StepRun::too_long() const {
+  return "step '" + begun_.name + "' took too long, with all its attempts";
+}
 
 std::optional<TimePoint> StepRun::next_deadline(std::uint32_t number) const {
   const StepOptions& options = begun_.terms.options;
-  std::optional<TimePoint> next;
-  if (options.attempt_timeout == Duration::zero() &&
-      options.heartbeat_timeout == Duration::zero() && options.timeout == Duration::zero()) {
-    return next;
+  const std::lock_guard lock(mutex_);
+  if (current_ != number || stopped_by_) {
+    return std::nullopt;
   }
+  std::optional<TimePoint> next = all_over_at_;
   const auto consider = [&next](Duration time, TimePoint from) {
     if (time > Duration::zero() && (!next || from + time < *next)) {
       next = from + time;
     }
   };
-  const std::lock_guard lock(mutex_);
-  if (current_ == number && late_.empty()) {
-    consider(options.attempt_timeout, attempt_began_);
-    consider(options.heartbeat_timeout, last_heartbeat_);
-    consider(options.timeout, first_began_);
-  }
+  consider(options.attempt_timeout, attempt_began_);
+  consider(options.heartbeat_timeout, last_heartbeat_);
   return next;
 }
 
 Task<void> StepRun::watch_time(Step step, Run run, std::uint32_t number) {
-  Clock& clock = run->tenure_->world().store.clock();
+  Store& store = run->tenure_->world().store;
+  Clock& clock = store.clock();
+  if (const std::optional<StoreTime> over_at = step->deadline()) {
+    const StoreTime now = co_await store.time();
+    const std::lock_guard lock(step->mutex_);
+    step->all_over_at_ = clock.now() + (*over_at - now);
+  }
   for (;;) {
     const std::optional<TimePoint> deadline = step->next_deadline(number);
     if (!deadline) {
@@ -400,19 +498,18 @@ void StepRun::stop_late(std::uint32_t number, TimePoint now) {
   std::stop_source stop(std::nostopstate);
   {
     const std::lock_guard lock(mutex_);
-    if (current_ != number) {
+    if (current_ != number || stopped_by_) {
       return;
     }
-    const auto is_over = [now](Duration time, TimePoint from) {
-      return time > Duration::zero() && from + time <= now;
-    };
-    if (is_over(options.timeout, first_began_)) {
-      late_ = "step '" + begun_.name + "' took too long, with all its attempts";
+    if (all_over_at_ && *all_over_at_ <= now) {
+      stopped_by_ = late_failure(too_long());
       may_not_go_on_ = true;
-    } else if (is_over(options.attempt_timeout, attempt_began_)) {
-      late_ = "an attempt of step '" + begun_.name + "' took too long";
+    } else if (options.attempt_timeout > Duration::zero() &&
+               attempt_began_ + options.attempt_timeout <= now) {
+      stopped_by_ = late_failure("an attempt of step '" + begun_.name + "' took too long");
     } else {
-      late_ = "an attempt of step '" + begun_.name + "' gave no sign of life for too long";
+      stopped_by_ = late_failure("an attempt of step '" + begun_.name +
+                                 "' gave no sign of life for too long");
     }
     stop = stop_;
   }
@@ -458,10 +555,25 @@ Task<void> StepRun::keep_progress(Step step, Run run, std::uint32_t number) {
 StepRun::Change StepRun::take_change() {
   const std::lock_guard lock(mutex_);
   Change change;
+  change.pauses = current_ == 0 && due_.has_value();
   change.old_due = std::exchange(old_due_, std::nullopt);
   // Also if the next attempt has begun: the row and the timer that it names go together.
   change.due = due_;
-  record::RunAttempts& row = change.row;
+  change.row = row();
+  if (due_) {
+    // Also while the attempt is under way, as its timer stays until that has ended.
+    change.row.set_due_ns(ns_of(*due_));
+  }
+  return change;
+}
+
+record::RunAttempts StepRun::row_while_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return row();
+}
+
+record::RunAttempts StepRun::row() const {
+  record::RunAttempts row;
   row.set_format(kRunFormat);
   row.set_failed(failed_);
   if (failure_) {
@@ -469,18 +581,14 @@ StepRun::Change StepRun::take_change() {
   }
   row.set_progress(progress_);
   row.set_began_at_ns(ns_of(began_at_));
-  if (due_) {
-    // Also while the attempt is under way, as its timer stays until that has ended.
-    row.set_due_ns(ns_of(*due_));
-  }
-  return change;
+  return row;
 }
 
 // --- How it stands -------------------------------------------------------------------------------
 
 bool StepRun::is_pausing() const {
   const std::lock_guard lock(mutex_);
-  return current_ == 0 && due_.has_value();
+  return current_ == 0 && (due_.has_value() || waits_);
 }
 
 std::vector<StoreTime> StepRun::timers() const {

@@ -29,7 +29,8 @@ class LiveRun;
 /// and counts as failed when it has.
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
-  StepRun(BegunStep begun, StoreTime began_at);
+  /// Of one that waits for a permit, `waits_from_the_start` says that there is a row about it.
+  StepRun(BegunStep begun, StoreTime began_at, bool is_limited, bool waits_from_the_start);
   StepRun(const StepRun&) = delete;
   StepRun& operator=(const StepRun&) = delete;
 
@@ -45,6 +46,29 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void resume(const std::shared_ptr<LiveRun>& run);
   /// The pause is over, or is to be.
   void begin_next(const std::shared_ptr<LiveRun>& run);
+
+  // Of one under limits: whoever drives the run takes the permits, and then begins the attempts.
+
+  /// By when all of it has to be over.
+  [[nodiscard]] std::optional<StoreTime> deadline() const;
+  /// The attempt that is under way, or comes next.
+  [[nodiscard]] std::uint32_t attempt_number() const;
+  /// It pauses, and the next attempt may begin once the pause is over.
+  [[nodiscard]] bool is_between_attempts() const;
+  [[nodiscard]] bool waits_for_permit() const;
+  /// From now on: the pause is over.
+  void wait_for_permit();
+  /// Has all permits. `version` has to be durable before.
+  void begin_with_permit(const std::shared_ptr<LiveRun>& run, Version fence, Version version,
+                         bool may_have_run);
+  /// The attempt cannot begin.
+  void fail_to_begin(const std::shared_ptr<LiveRun>& run, const std::exception_ptr& error,
+                     bool may_try_again);
+  /// Waited until its deadline.
+  void end_waiting(const std::shared_ptr<LiveRun>& run);
+  /// The permit was taken away: the attempt is asked to stop, and counts as failed.
+  void lose_permit(const std::string& gate);
+
   /// In a transaction that also writes how it ends: its function, with the text of its result.
   /// Throws what that throws, or `Cancelled` if it is not to be; then it is to be taken back.
   [[nodiscard]] std::string transact(std::uint32_t attempt, Transaction& transaction) const;
@@ -68,8 +92,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     record::RunAttempts row;
     std::optional<StoreTime> due;      ///< A timer to set.
     std::optional<StoreTime> old_due;  ///< One that has done its duty.
+    bool pauses = false;               ///< No attempt is under way.
   };
   [[nodiscard]] Change take_change();
+  /// The same, if it waits for a permit instead of a time.
+  [[nodiscard]] record::RunAttempts row_while_waiting() const;
   /// There is a row about it.
   [[nodiscard]] bool has_row() const;
 
@@ -89,6 +116,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     std::uint32_t number = 0;
     bool may_have_run = false;
     Version wait_for = 0;  ///< To be durable; zero: nothing.
+    Version fence = 0;
   };
   void begin_attempt(const Run& run, Start start);
   [[nodiscard]] static Task<void> attempt(Step step, Run run, Start start);
@@ -109,13 +137,18 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void ask_for_row(const Run& run) const;
   void tell(const Run& run, Ended ended, std::uint32_t attempts) const;
   [[nodiscard]] bool is_abandoned() const;
+  [[nodiscard]] record::RunAttempts row() const;
+  [[nodiscard]] bool has_time_limit() const noexcept;
+  [[nodiscard]] std::string too_long() const;
 
   const BegunStep begun_;
   const StoreTime began_at_;
+  const bool is_limited_;
 
   mutable std::mutex mutex_;
   std::uint32_t current_ = 0;  // Which attempt is under way; zero: none.
   std::uint32_t failed_ = 0;
+  bool waits_ = false;  // For a permit.
   bool unwanted_ = false;
   bool abandoned_ = false;
   std::optional<record::RunFailure> failure_;
@@ -125,11 +158,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::optional<StoreTime> due_;
   std::optional<StoreTime> old_due_;
   bool has_row_ = false;
-  std::string late_;  // Why the attempt was asked to stop.
+  std::optional<record::RunFailure> stopped_by_;  // Why the attempt was asked to stop.
   bool may_not_go_on_ = false;
   TimePoint attempt_began_{};
   TimePoint last_heartbeat_{};
-  TimePoint first_began_{};
+  std::optional<TimePoint> all_over_at_;
   std::stop_source stop_;
 };
 

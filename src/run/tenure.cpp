@@ -328,6 +328,8 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
     co_return Found{Whereabouts::kParked, nullptr};
   }
   co_await run->look_for_locks();
+  co_await run->look_for_permits();
+  co_await run->look_for_uses();
   co_await unpark(uid);
   {
     const std::lock_guard lock(mutex_);

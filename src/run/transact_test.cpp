@@ -16,6 +16,8 @@
 #include <vector>
 
 #include <holdfast/engine.hpp>
+#include <holdfast/gate_control.hpp>
+#include <holdfast/gate_inspection.hpp>
 #include <holdfast/gates.hpp>
 #include <holdfast/memory_store.hpp>
 #include <holdfast/spawn.hpp>
@@ -127,6 +129,35 @@ Task<std::string> too_late(Context& ctx) {
 }
 const auto kTooLate = workflow("too_late", too_late);
 
+Task<std::string> move_under_lock(Context& ctx) {
+  const RunLock lock = co_await ctx.lock("accounts");
+  auto moving = ctx.transact("move", [&lock](Transaction& transaction) {
+    lock.guard(transaction);
+    return in_transaction(transaction, ++calls);
+  });
+  std::string text = "moved";
+  try {
+    static_cast<void>(co_await moving);
+  } catch (const StepFailed& failed) {
+    text = failed.type();
+  }
+  co_return text;
+}
+const auto kMoveUnderLock = workflow("move_under_lock", move_under_lock);
+
+Task<std::string> with_limit(Context& ctx) {
+  const Limit limit("vendor", 3);
+  std::string text;
+  try {
+    auto moving = ctx.transact("move", [](Transaction&) {}, {.limit = &limit});
+    co_await moving;
+  } catch (const InvalidArgument& error) {
+    text = error.what();
+  }
+  co_return text;
+}
+const auto kWithLimit = workflow("with_limit", with_limit);
+
 /// A store that does something else before a transaction begins.
 class PausingStore final : public Store {
  public:
@@ -190,6 +221,8 @@ void add_workflows(Engine& engine) {
   engine.add(kAllAtOnce);
   engine.add(kWithOptions);
   engine.add(kTooLate);
+  engine.add(kMoveUnderLock);
+  engine.add(kWithLimit);
 }
 
 struct Worker {
@@ -368,6 +401,30 @@ TEST_F(TransactTest, AFenceThatIsStaleFailsItAtOnce) {
                                std::to_string(version) + " of hold is stale"))
       << text;
   EXPECT_EQ(calls, 1);
+}
+
+TEST_F(TransactTest, OneOfARunWhoseLockWasTakenAwayIsRefused) {
+  PausingStore pausing(*store_);
+  Worker worker(pausing);
+  EXPECT_EQ(worker.result_of(kMoveUnderLock), "moved");
+  EXPECT_EQ(moved(), 10);
+  pausing.before_transaction = [&] {
+    std::jthread([&] {  // Not in the task of the run.
+      const auto gate = sync_wait(pool_, inspect_gate(*store_, "accounts"));
+      GateControl control(*store_);
+      const std::uint64_t fence = gate->holders.front().fence;
+      EXPECT_TRUE(sync_wait(pool_, control.force_release("accounts", fence, {.by = "ops"})));
+      static_cast<void>(sync_wait(pool_, worker.engine->sweep()));  // Nobody watches this store.
+    })
+        .join();
+  };
+  EXPECT_EQ(worker.result_of(kMoveUnderLock), "holdfast::StaleFence");
+  EXPECT_EQ(moved(), 10) << "nothing of it happened";
+}
+
+TEST_F(TransactTest, ALimitIsRefused) {
+  Worker worker(*store_);
+  EXPECT_TRUE(worker.result_of(kWithLimit).starts_with("transaction 'move': limit is 'vendor'"));
 }
 
 TEST_F(TransactTest, AStoreWithoutSqlFailsItAtOnceAndSaysWhichHasIt) {
