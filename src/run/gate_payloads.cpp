@@ -74,7 +74,7 @@ value value_of(const GateHolderInfo& holder) {
                 {"granted_at", value_of(holder.granted_at)},
                 {"reason", holder.reason},
                 {"expires_at", value_of(holder.expires_at)},
-                {"until_released", holder.until_released},
+                {"tie", static_cast<int>(holder.tie)},
                 {"actor", holder.actor}};
 }
 GateHolderInfo holder_in(const value& from) {
@@ -90,7 +90,7 @@ GateHolderInfo holder_in(const value& from) {
   holder.granted_at = time_in(of.at("granted_at"));
   holder.reason = member<std::string>(of, "reason");
   holder.expires_at = time_if_any(of.at("expires_at"));
-  holder.until_released = member<bool>(of, "until_released");
+  holder.tie = static_cast<GateTie>(member<int>(of, "tie"));
   holder.actor = member<std::string>(of, "actor");
   return holder;
 }
@@ -104,6 +104,7 @@ value value_of(const GateWaiterInfo& waiter) {
                 {"deadline", value_of(waiter.deadline)},
                 {"reason", waiter.reason},
                 {"why", value_of(waiter.why)},
+                {"tie", static_cast<int>(waiter.tie)},
                 {"actor", waiter.actor},
                 {"needed_by", value_from(waiter.needed_by)}};
 }
@@ -118,6 +119,7 @@ GateWaiterInfo waiter_in(const value& from) {
   waiter.deadline = time_if_any(of.at("deadline"));
   waiter.reason = member<std::string>(of, "reason");
   waiter.why = why_in(of.at("why"));
+  waiter.tie = static_cast<GateTie>(member<int>(of, "tie"));
   waiter.actor = member<std::string>(of, "actor");
   waiter.needed_by = member<std::vector<std::string>>(of, "needed_by");
   return waiter;
