@@ -22,7 +22,7 @@ constexpr Duration kQuietMax = std::chrono::microseconds(25);
 /// So many batches are worth writing while others come.
 constexpr std::uint64_t kSlice = 32;
 /// A group takes the time of so many syncs to write before it is large enough.
-constexpr int kWorthOfSync = 6;
+constexpr int kWorthOfSync = 2;
 
 std::string text_of(const std::exception_ptr& error) {
   try {
