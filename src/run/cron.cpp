@@ -156,8 +156,9 @@ class FieldReader {
 
   [[nodiscard]] static std::optional<unsigned> read_number(std::string_view text) {
     unsigned number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [read, error] = std::from_chars(text.data(), end, number);
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    const auto [read, error] = std::from_chars(begin, end, number);
     const bool is_number = error == std::errc{} && read == end && !text.empty();
     return is_number ? std::optional(number) : std::nullopt;
   }
@@ -210,7 +211,8 @@ std::optional<unsigned> next_bit(std::uint64_t bits, unsigned from) {
   return left == 0 ? std::nullopt : std::optional(static_cast<unsigned>(std::countr_zero(left)));
 }
 
-constexpr std::int64_t kMinutesPerDay = 24 * 60;
+constexpr std::int64_t kMinutesPerHour = 60;
+constexpr std::int64_t kMinutesPerDay = 24 * kMinutesPerHour;
 
 }  // namespace
 
@@ -262,7 +264,7 @@ CronFields::LocalMinute CronFields::next_after(LocalMinute minute) const {
          hour = next_bit(hours_, *hour + 1)) {
       const unsigned first = *hour == left / 60 ? left % 60 : 0;
       if (const std::optional<unsigned> found = next_bit(minutes_, first)) {
-        return LocalMinute(day * kMinutesPerDay + *hour * 60 + *found);
+        return LocalMinute(day * kMinutesPerDay + *hour * kMinutesPerHour + *found);
       }
     }
   }

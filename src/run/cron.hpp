@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace date {
-class time_zone;
+class time_zone;  // NOLINT(readability-identifier-naming): it is not ours.
 }
 
 namespace holdfast::detail {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <holdfast/gate_inspection.hpp>
@@ -101,13 +103,16 @@ std::exception_ptr refusal_at(const Entrance& entrance, const Applicant& who) {
 /// All that go on or are queued at the gate beside `own`, in the order in which they came.
 std::vector<std::string> others_at(const GateRows& rows, const std::string& own_waiter) {
   std::vector<const GateRows::Holder*> holders;
+  holders.reserve(rows.holders().size());
   for (const auto& [key, holder] : rows.holders()) {
     holders.push_back(&holder);
   }
-  std::ranges::stable_sort(holders, {}, [](const GateRows::Holder* holder) {
-    return std::pair(holder->record.granted_at_ns(), holder->fence);
+  // The keys are their own, so that the order is the same each time.
+  std::ranges::sort(holders, {}, [](const GateRows::Holder* holder) {
+    return std::tuple(holder->record.granted_at_ns(), holder->fence, std::string_view(holder->key));
   });
   std::vector<std::string> ids;
+  ids.reserve(holders.size());
   for (const GateRows::Holder* holder : holders) {
     ids.push_back(holder->record.holder());
   }

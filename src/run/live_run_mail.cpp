@@ -111,7 +111,8 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
             step_at(mail.event.operation()) != nullptr) {
           co_await end_pause(step_at(mail.event.operation()), mail.consumed);
         } else if (is_of_lock(mail) && step_at(mail.event.operation()) != nullptr) {
-          co_await hear_of_permit(step_at(mail.event.operation()), std::move(mail));
+          const std::shared_ptr<StepRun> step = step_at(mail.event.operation());
+          co_await hear_of_permit(step, std::move(mail));
         } else if (starts_it(mail) && is_started) {
           answers.erase(mail.consumed);  // It began before its timer was heard.
         } else if (mail.event.kind() == record::RunEvent::UPDATED && next_row_ == 0) {

@@ -13,7 +13,7 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kDayNs = 24 * 3600 * kSecond;
+constexpr std::int64_t kDayNs = 86'400 * kSecond;
 /// Times that are longer ago are not even counted.
 constexpr std::int64_t kLookBack = 366 * kDayNs;
 /// A calendar that is set back by less is waited for, so that no time comes twice; by more, and the

@@ -72,7 +72,8 @@ class ScheduleCode final : public WorkflowCode {
   /// What the clock says, and what follows from it in the tables of time zones, is a step: a replay
   /// has it from the journal.
   Task<Agenda> look(Context& ctx, const ScheduleBook& book) const {
-    const ScheduleState state = book.state();  // What comes meanwhile changes that of the book.
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): meanwhile the book may change.
+    const ScheduleState state = book.state();
     const StoreTime now = ctx.now();
     const StoreTime since = book.since();
     auto step =
