@@ -31,7 +31,7 @@
 #include "benchmarks/etcd_locks.hpp"
 #include "benchmarks/harness.hpp"
 #include "benchmarks/steady_state.hpp"
-#include "store_sqlite/raw_disk.hpp"
+#include "store_sqlite/raw_disk_bench.hpp"
 #include "tests/servers/etcd_server.hpp"
 #include "tests/servers/process.hpp"
 

@@ -152,11 +152,13 @@ Task<void> EngineCore::take_share() {
 
 Task<std::optional<StoreTime>> EngineCore::sweep() {
   co_await take_share();
+  // Before the inbox: there it is said who was let in.
+  static_cast<void>(co_await world_->gates.attend());
   co_await read_inbox(inboxes_of(queue()));
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     co_await tenure->fire_due();
   }
-  const std::optional<StoreTime> look_at_gates = co_await world_->gates.attend();
+  const std::optional<StoreTime> look_at_gates = world_->gates.next_look();
   const std::optional<StoreTime> due = next_due();
   co_return due&& look_at_gates ? std::min(due, look_at_gates) : due ? due : look_at_gates;
 }

@@ -19,7 +19,7 @@
 #include <holdfast/sqlite_store.hpp>
 
 #include "benchmarks/harness.hpp"
-#include "store_sqlite/raw_disk.hpp"
+#include "store_sqlite/raw_disk_bench.hpp"
 
 namespace holdfast::bench {
 

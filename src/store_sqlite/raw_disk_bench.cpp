@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "raw_disk.hpp"
+#include "raw_disk_bench.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
