@@ -215,7 +215,7 @@ class Ends(unittest.TestCase):
         program = subprocess.Popen([PROGRAM, "demo"], stdout=subprocess.PIPE, text=True)
         self.assertTrue(program.stdout.readline())
         program.terminate()
-        self.assertIn("interrupted: 0 of 6", program.communicate(timeout=50)[0])
+        self.assertIn("interrupted: 0 of 7", program.communicate(timeout=50)[0])
         self.assertEqual(program.returncode, -signal.SIGTERM)
 
 
