@@ -16,7 +16,7 @@ Task<void> start(Engine& engine, const Order& order) {
   options.queue = order.queue;
   options.delay = order.delay;
   options.timeout = order.timeout;
-  const auto started = co_await engine.start(play_workflow(), order.program, options);
+  const auto started = co_await engine.start(play_workflow(order.limit), order.program, options);
   static_cast<void>(started);
 }
 

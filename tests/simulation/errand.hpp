@@ -9,6 +9,7 @@
 #include <holdfast/engine.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "play.hpp"
 #include "program.hpp"
 
 namespace holdfast::testing {
@@ -22,6 +23,7 @@ struct Order {
 
   std::string id;
   Program program;
+  PlayLimit limit = PlayLimit::kNone;
   Expected expected;
   Fate fate = Fate::kResult;
   std::string queue;

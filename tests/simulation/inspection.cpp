@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "run/permit_run.hpp"
 #include "run/run_directory.hpp"
 #include "run/run_keys.hpp"
 #include "run/run_machine.hpp"
@@ -34,7 +35,10 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
 
 /// By fresh code. What does not fit; empty: all does.
 std::string replay(const detail::RunRow& run, const std::vector<record::Activation>& journal) {
-  detail::RunMachine machine(*play_workflow().code(), facts_of(run));
+  const bool is_permit = run.head.type() == detail::kPermitType;
+  const detail::WorkflowCode& code =
+      is_permit ? *detail::permit_workflow().code() : *play_workflow().code();
+  detail::RunMachine machine(code, facts_of(run));
   std::optional<detail::RunEnd> end;
   try {
     for (const record::Activation& row : journal) {

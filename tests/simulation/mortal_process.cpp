@@ -25,7 +25,9 @@ Task<void> MortalProcess::begin() {
                                             .watchdog_time = 0s,
                                             .warn = [](const std::string& /*text*/) {},
                                             .seed = terms_.seed});
-    engine->add(play_workflow());
+    for (int limit = 0; limit < kPlayLimits; ++limit) {
+      engine->add(play_workflow(static_cast<PlayLimit>(limit)));
+    }
     if (terms_.drives) {
       co_await engine->begin();
     }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <holdfast/permit_pool.hpp>
 #include <holdfast/this_task.hpp>
 
 namespace holdfast::testing {
@@ -247,6 +248,31 @@ Task<std::int64_t> perform_locked_a_while(Context& ctx, Heard& heard, const Node
   co_return 0;
 }
 
+/// One that waits only for a while may be part of a circle with it.
+Task<Permit> insist_on_permit(Context& ctx, const PermitPool& pool, Duration lease) {
+  const PermitOptions options{.lease = lease};
+  for (;;) {
+    auto permit = co_await ctx.attempt(pool.acquire(ctx, options));
+    if (!has_failed(permit)) {
+      co_return permit.value();
+    }
+    ++outside->circles;
+    co_await ctx.sleep(milliseconds(100));
+  }
+}
+
+Task<std::int64_t> perform_permitted(Context& ctx, Heard& heard, const Node& node) {
+  const PermitPoolOptions options{.order = node.label % 4 == 0 ? PermitOrder::kRandom
+                                                               : PermitOrder::kFair};
+  const PermitPool pool("pool", kPermits, options);
+  Permit permit = co_await insist_on_permit(ctx, pool, std::chrono::seconds(node.first));
+  if (node.label % 3 == 0) {
+    static_cast<void>(co_await permit.renew(ctx, std::chrono::seconds(node.first)));
+  }
+  const std::int64_t value = co_await perform(ctx, heard, node.parts.front());
+  co_return value;
+}
+
 Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
   switch (node.what()) {
     case Act::kSequence:
@@ -273,6 +299,8 @@ Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
       return perform_locked(ctx, heard, node);
     case Act::kLockedAWhile:
       return perform_locked_a_while(ctx, heard, node);
+    case Act::kPermitted:
+      return perform_permitted(ctx, heard, node);
     case Act::kThrow:
       break;
   }
@@ -314,9 +342,23 @@ Task<std::int64_t> play(Context& ctx, Program program) {
 
 }  // namespace
 
-const Workflow<Program, std::int64_t>& play_workflow() {
-  static const auto made = workflow("play", play);
-  return made;
+const Workflow<Program, std::int64_t>& play_workflow(PlayLimit limit) {
+  static const auto unlimited = workflow("play", play);
+  static const auto by_key =
+      workflow("play by key", play).concurrency({.max = 1, .max_total = 2}, [](const Program& of) {
+        return std::to_string(of.cleanup % 2);
+      });
+  static const auto while_busy =
+      workflow("play while busy", play).concurrency({.max = 2, .hold = HoldSlot::kWhileBusy});
+  switch (limit) {
+    case PlayLimit::kByKey:
+      return by_key;
+    case PlayLimit::kWhileBusy:
+      return while_busy;
+    case PlayLimit::kNone:
+      break;
+  }
+  return unlimited;
 }
 
 }  // namespace holdfast::testing

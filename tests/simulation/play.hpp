@@ -27,7 +27,16 @@ inline Outside* outside = nullptr;
 /// The child's queue when it is not that of its parent.
 inline constexpr const char* kOtherQueue = "other";
 
+/// How many of the runs that clients start may go on at once.
+enum class PlayLimit : std::uint8_t {
+  kNone,
+  kByKey,      ///< One of a key, and two in all.
+  kWhileBusy,  ///< Two that do something.
+};
+inline constexpr int kPlayLimits = 3;
+
 /// The workflow that does what its program says.
-[[nodiscard]] const Workflow<Program, std::int64_t>& play_workflow();
+[[nodiscard]] const Workflow<Program, std::int64_t>& play_workflow(
+    PlayLimit limit = PlayLimit::kNone);
 
 }  // namespace holdfast::testing

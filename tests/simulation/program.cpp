@@ -53,7 +53,7 @@ class Author {
   }
 
   Node one(int depth, May may) {
-    switch (dice_.below(17)) {
+    switch (dice_.below(18)) {
       case 0:
         return node(Act::kSleep, 1 << number(0, 19));
       case 1:
@@ -79,6 +79,8 @@ class Author {
         return depth < kDepthMax && may.first_lock < kLocks ? locked(depth, may) : step();
       case 11:
         return depth < kDepthMax ? locked_a_while(depth) : step();
+      case 12:
+        return depth < kDepthMax && may.first_lock <= kLocks ? permitted(depth, may) : step();
       default:
         return step();
     }
@@ -88,6 +90,13 @@ class Author {
     const int lock = number(may.first_lock, kLocks - 1);
     Node made = node(Act::kLocked, lock);
     made.parts.push_back(sequence(depth + 1, {.signals = may.signals, .first_lock = lock + 1}));
+    return made;
+  }
+
+  /// A permit is greater than all locks. Its lease may end before its part does.
+  Node permitted(int depth, May may) {
+    Node made = node(Act::kPermitted, dice_.one_in(3) ? number(1, 60) : 1'000'000);
+    made.parts.push_back(sequence(depth + 1, {.signals = may.signals, .first_lock = kLocks + 1}));
     return made;
   }
 
@@ -162,6 +171,8 @@ class Oracle {
         if (node.first < kLocks - 1) {
           (certain ? expected_.pushes : expected_.possible_pushes).insert(node.label);
         }
+        return value_of(node.parts.front(), certain);
+      case Act::kPermitted:
         return value_of(node.parts.front(), certain);
       case Act::kLockedAWhile:
         static_cast<void>(value_of(node.parts.front(), false));

@@ -26,6 +26,7 @@ enum class Act : int {
   kThrow,
   kLocked,        ///< Its one part, under lock `first`.
   kLockedAWhile,  ///< The same, or nothing, if it has to wait for more than `second` ms.
+  kPermitted,     ///< Its one part, with a permit that is leased for `first` s.
 };
 
 /// A program of a run, as a tree. Labels are those of one node alone, in the whole simulation.
@@ -54,6 +55,7 @@ inline constexpr int kCells = 3;
 inline constexpr int kSignalNames = 2;
 /// The last of these is held by two at a time, the others by one.
 inline constexpr int kLocks = 3;
+inline constexpr int kPermits = 2;
 
 /// A signal or an update that a program waits for.
 struct Wanted {

@@ -46,6 +46,7 @@ void RunSimulation::make_orders() {
     order.id = "order-" + std::to_string(i);
     order.program = make_program(dice_, next_label_);
     order.expected = evaluate(order.program);
+    order.limit = static_cast<PlayLimit>(dice_.below(kPlayLimits));
     order.queue = dice_.one_in(6) ? kOtherQueue : kQueue;
     order.delay = dice_.one_in(5) ? between(1s, 2min) : 0s;
     if (dice_.one_in(3)) {
