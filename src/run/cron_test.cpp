@@ -17,7 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::sys_days;
 using std::chrono::sys_seconds;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -242,11 +241,13 @@ TEST(Cron, NumbersOutOfRangeAreNamedWithTheirField) {
             "cron '60 * * * *': the minute '60' has 60, which is out of range: give 0 to 59");
   EXPECT_THAT(complaint("0 24 * * *"), HasSubstr("the hour '24' has 24"));
   EXPECT_THAT(complaint("0 0 0 * *"),
-              AllOf(HasSubstr("the day of month '0'"), HasSubstr("1 to 31")));
+              ::testing::AllOf(HasSubstr("the day of month '0'"), HasSubstr("1 to 31")));
   EXPECT_THAT(complaint("0 0 32 * *"), HasSubstr("the day of month '32'"));
-  EXPECT_THAT(complaint("0 0 * 0 *"), AllOf(HasSubstr("the month '0'"), HasSubstr("1 to 12")));
+  EXPECT_THAT(complaint("0 0 * 0 *"),
+              ::testing::AllOf(HasSubstr("the month '0'"), HasSubstr("1 to 12")));
   EXPECT_THAT(complaint("0 0 * 13 *"), HasSubstr("the month '13'"));
-  EXPECT_THAT(complaint("0 0 * * 8"), AllOf(HasSubstr("the day of week '8'"), HasSubstr("0 to 7")));
+  EXPECT_THAT(complaint("0 0 * * 8"),
+              ::testing::AllOf(HasSubstr("the day of week '8'"), HasSubstr("0 to 7")));
   EXPECT_THAT(complaint("1,2,99 * * * *"), HasSubstr("the minute '1,2,99' has 99"));
 }
 
