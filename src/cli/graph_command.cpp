@@ -251,6 +251,7 @@ std::string json_waits(const Locks& locks) {
 template <typename Links>
 std::string json_links(const Links& links, const std::string& child_is) {
   std::vector<std::string> objects;
+  objects.reserve(links.size());
   for (const Link& link : links) {
     objects.push_back(
         json_object({{"parent", json_string(link.parent)}, {child_is, json_string(link.child)}}));
@@ -260,6 +261,7 @@ std::string json_links(const Links& links, const std::string& child_is) {
 
 void print_json(Terminal& terminal, const Graph& graph, const std::string& url) {
   std::vector<std::string> runs;
+  runs.reserve(graph.types.size());
   for (const auto& [id, type] : graph.types) {
     runs.push_back(json_object({{"id", json_string(id)}, {"type", json_string(type)}}));
   }

@@ -108,6 +108,7 @@ std::string json_driver(const RunInspection& seen, StoreTime now) {
 
 std::string json_steps(const RunInfo& run, StoreTime now) {
   std::vector<std::string> steps;
+  steps.reserve(run.open_steps.size());
   for (const OpenStep& step : run.open_steps) {
     steps.push_back(
         json_object({{"name", json_string(step.name)},
@@ -120,6 +121,7 @@ std::string json_steps(const RunInfo& run, StoreTime now) {
 
 std::string json_waits(const RunInspection& seen, StoreTime now) {
   std::vector<std::string> waits;
+  waits.reserve(seen.waits.size());
   for (const RunWaitInfo& wait : seen.waits) {
     waits.push_back(json_object({{"kind", json_string(word_of(wait.kind))},
                                  {"name", json_string(wait.name)},

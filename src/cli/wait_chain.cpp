@@ -73,7 +73,7 @@ Task<void> WaitChain::tell_of_run(std::string who, const RunInspection& run) {
     if (deed.wait != nullptr && deed.wait->kind == RunWaitInfo::Kind::kLock) {
       circle = circle_text(step_of_lock(deed.wait->name));
     }
-    sentences_.push_back(who + deed.text + circle);
+    sentences_.push_back(fmt::format("{}{}{}", who, deed.text, circle));
   }
   if (!run.run.ended_at && !is_driven(run)) {
     sentences_.push_back(
