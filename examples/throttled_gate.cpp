@@ -81,6 +81,7 @@ void send_all(TestEngine& world) {
   Calls calls;
   world.fake_step("book", [&] { return one_minute(calls); });
   std::vector<holdfast::testing::TestRun<std::string>> parcels;
+  parcels.reserve(kParcels);
   for (int parcel = 0; parcel < kParcels; ++parcel) {
     parcels.push_back(world.start(kSend, parcel, {.id = "parcel " + std::to_string(parcel)}));
   }

@@ -96,6 +96,7 @@ void ask_for_all(TestEngine& world) {
   world.fake_step("ask the vendor", [&](StepCall&) { return vendor.answer(); });
   const auto began = world.now();
   std::vector<holdfast::testing::TestRun<std::string>> quotes;
+  quotes.reserve(kOrders);
   for (int i = 0; i < kOrders; ++i) {
     quotes.push_back(world.start(kQuote, std::string("order ").append(std::to_string(i))));
   }

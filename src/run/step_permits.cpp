@@ -7,9 +7,8 @@
 namespace holdfast::detail {
 
 StepPermits::StepPermits(StepLimits limits, FirstPermit first)
-    : limits_(std::move(limits)),
-      waiter_key_(std::move(first.waiter_key)),
-      refusal_(first.refusal) {
+    : limits_(std::move(limits)), waiter_key_(std::move(first.waiter_key)) {
+  refusal_ = std::move(first.refusal);
   if (first.fence != 0) {
     fences_.push_back(first.fence);
   }
