@@ -7,8 +7,10 @@
 namespace holdfast::detail {
 
 StepPermits::StepPermits(StepLimits limits, FirstPermit first)
-    : limits_(std::move(limits)), waiter_key_(std::move(first.waiter_key)) {
-  refusal_ = std::move(first.refusal);
+    : limits_(std::move(limits)),
+      waiter_key_(std::move(first.waiter_key)),
+      // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept, to be thrown later.
+      refusal_(std::move(first.refusal)) {
   if (first.fence != 0) {
     fences_.push_back(first.fence);
   }
