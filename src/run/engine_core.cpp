@@ -89,12 +89,12 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     const auto found = known->find(type);
     return found == known->end() ? nullptr : found->second.admission.get();
   };
-  add(permit_workflow().name(), permit_workflow().code(), nullptr);
-  add(std::string(kScheduleType), schedule_code(wall_clock_), nullptr);
   world_->tenure_of = [ownership = std::weak_ptr(ownership_)](const RunPlace& place) {
     const std::shared_ptr<Ownership> there = ownership.lock();
     return there != nullptr ? there->tenure_of(place) : nullptr;
   };
+  add(permit_workflow().name(), permit_workflow().code(), nullptr);
+  add(std::string(kScheduleType), schedule_code(wall_clock_), nullptr);
   add(debouncer().name(), debouncer().code(), nullptr);
   add(batcher().name(), batcher().code(), nullptr);
 }

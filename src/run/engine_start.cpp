@@ -122,10 +122,6 @@ record::RunHead head_of(const std::string& type, const boost::json::value& input
   return head;
 }
 
-}  // namespace
-
-namespace {
-
 /// Of the run to which the handle of one leads that is not let in; empty: of none. Or throws why.
 std::string id_instead_of(const Entrance& entrance, const Admission& admission) {
   const WhenFull policy = admission.terms().when_full;

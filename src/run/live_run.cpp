@@ -8,6 +8,7 @@
 
 #include <holdfast/error.hpp>
 
+#include "batch_conditions.hpp"
 #include "busy_pause.hpp"
 #include "run_payload.hpp"
 #include "run_rows.hpp"
@@ -38,12 +39,6 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
 bool names_children(const Activated& activated) {
   return std::any_of(activated.children.begin(), activated.children.end(),
                      [](const BegunChild& child) { return !child.terms.id.empty(); });
-}
-
-bool has_condition_on(const Batch& batch, const std::string& key) {
-  const auto& conditions = batch.conditions();
-  return std::any_of(conditions.begin(), conditions.end(),
-                     [&key](const auto& condition) { return condition.key == key; });
 }
 
 }  // namespace

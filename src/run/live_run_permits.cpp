@@ -7,6 +7,7 @@
 
 #include <holdfast/error.hpp>
 
+#include "batch_conditions.hpp"
 #include "busy_pause.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
@@ -30,11 +31,6 @@ std::exception_ptr refusal_of_permit(const std::string& gate, const RunGates::As
 /// It is not the fault of the step.
 bool may_pass(const std::exception_ptr& refusal) {
   return failure_of(refusal).code() == static_cast<int>(ErrorCode::kQueueFull);
-}
-
-bool is_condition_of(const Batch& batch, const std::string& key) {
-  return std::ranges::any_of(batch.conditions(),
-                             [&](const auto& condition) { return condition.key == key; });
 }
 
 }  // namespace
@@ -200,7 +196,7 @@ Task<std::optional<Version>> LiveRun::change_gates(RunGates::DeedsByGate& deeds,
       co_return std::nullopt;
     }
     if (const Conflict* conflict = applied.outcome->conflict()) {
-      if (is_condition_of(change.batch(), conflict->key)) {
+      if (has_condition_on(change.batch(), conflict->key)) {
         continue;
       }
       tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " + conflict->key);
