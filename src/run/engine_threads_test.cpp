@@ -16,6 +16,8 @@
 #include <holdfast/memory_store.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "engine_probe.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -163,6 +165,36 @@ TEST_F(EngineOnThreads, UpdatesFromManyPlacesAllCount) {
   static_cast<void>(far.get());
   EXPECT_EQ(sync_wait(two.pool, two.engine->update<int>(run.id(), "raise", 1)), 100);
   EXPECT_EQ(sync_wait(two.pool, two.engine->handle(kAnswers, run.id()).result()), 100);
+}
+
+Task<int> play_leaves(Engine& engine, int count) {
+  int sum = 0;
+  for (int i = 0; i < count; ++i) {
+    auto run = co_await engine.start(kLeaf, i);
+    sum += co_await run.result();
+  }
+  co_return sum;
+}
+
+TEST_F(EngineOnThreads, ARunIsNotPutAwayWhileItBegins) {
+  constexpr int kRuns = 1'000;
+  Process one(disk_);
+  std::deque<Spawned<int>> playing;
+  for (int i = 0; i < 4; ++i) {
+    playing.push_back(spawn(one.pool, play_leaves(*one.engine, kRuns)));
+  }
+  {
+    const std::jthread puts_away([&](const std::stop_token& enough) {
+      detail::EngineProbe probe(*one.engine);
+      while (!enough.stop_requested()) {
+        probe.forget_waiting();
+      }
+    });
+    for (Spawned<int>& one_of_them : playing) {
+      EXPECT_EQ(one_of_them.get(), kRuns * (kRuns + 1) / 2);
+    }
+  }
+  EXPECT_EQ(effects, 4 * kRuns) << "each began once";
 }
 
 TEST_F(EngineOnThreads, AWorkflowThatNeverYieldsIsNamed) {

@@ -150,10 +150,6 @@ void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempt
 }
 
 void LiveRun::resume() {
-  {
-    const std::lock_guard lock(mutex_);
-    last_driven_ = tenure_->world().store.clock().now();
-  }
   const bool begins_anew = must_enter();
   if (!begins_anew) {
     resume_steps();
@@ -162,6 +158,7 @@ void LiveRun::resume() {
   if (next_row_ == 0 || machine_.has_held() || begins_anew) {
     static_cast<void>(deliver({.kind = Mail::Kind::kWake}));
   }
+  leave_to_others();
 }
 
 void LiveRun::resume_steps() {
@@ -205,6 +202,21 @@ std::optional<std::vector<Mail>> LiveRun::take_mail() {
     return std::nullopt;
   }
   return std::exchange(mail_, {});
+}
+
+/// Whoever made it has driven it so far.
+void LiveRun::leave_to_others() {
+  bool has_mail = false;
+  {
+    const std::lock_guard lock(mutex_);
+    driven_ = has_mail = !gone_ && (!mail_.empty() || machine_.has_held());
+    last_driven_ = tenure_->world().store.clock().now();
+  }
+  if (has_mail) {
+    drive_apart();
+  } else {
+    tenure_->world().rests.ring();
+  }
 }
 
 /// And then the one that it has let in, and so on: a lock goes from hand to hand in one thread.
@@ -268,10 +280,6 @@ Task<std::shared_ptr<LiveRun>> LiveRun::drive_one(std::shared_ptr<LiveRun> run) 
 
 Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, Batch extra,
                                                   Entrance entrance, StoreTime now) {
-  {
-    const std::lock_guard lock(run->mutex_);
-    run->driven_ = true;
-  }
   std::vector<Mail> mails;
   if (run->head_.starts_at_ns() == 0 && !run->waits_at_gate()) {
     mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
@@ -292,17 +300,7 @@ Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, 
     co_return outcome;
   }
   run->drive_follower_apart();
-  bool has_mail = false;
-  {
-    const std::lock_guard lock(run->mutex_);
-    run->driven_ = has_mail = !run->gone_ && (!run->mail_.empty() || run->machine_.has_held());
-    run->last_driven_ = run->tenure_->world().store.clock().now();
-  }
-  if (has_mail) {
-    run->drive_apart();
-  } else {
-    run->tenure_->world().rests.ring();
-  }
+  run->leave_to_others();
   co_return outcome;
 }
 

@@ -199,6 +199,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
   [[nodiscard]] static Task<std::shared_ptr<LiveRun>> drive_one(std::shared_ptr<LiveRun> run);
+  void leave_to_others();
   void drive_apart();
   void drive_follower_apart();
   [[nodiscard]] std::optional<std::vector<Mail>> take_mail();
@@ -394,7 +395,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::vector<Mail> mail_;
   std::vector<Mail> kept_;  // Until it is let in.
   bool waits_outside_ = false;
-  bool driven_ = false;
+  bool driven_ =
+      true;  // By whoever makes it: before `begin` or `resume` is done, nobody else does.
   bool gone_ = false;
   using Steps = std::map<std::uint64_t, std::shared_ptr<StepRun>, std::less<>,
                          FrameAllocator<std::pair<const std::uint64_t, std::shared_ptr<StepRun>>>>;
