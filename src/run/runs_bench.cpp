@@ -182,9 +182,9 @@ double raw_runs_per_second(std::uint64_t in_flight) {
 
 // --- Many steps ----------------------------------------------------------------------------------
 
-double raw_sync_us() { return 2e6 / raw_runs_per_second(1) / 2; }
+/// A run is two of them.
+double raw_commit_of_run_us() { return 1e6 / raw_runs_per_second(1) / 2; }
 
-/// In syncs of the disk.
 double us_per_step() {
   constexpr int kSteps = 1'000;
   const Folder folder;
@@ -360,7 +360,7 @@ const Registration kVeryMany(one_step_case(4'096, {.ratio_min = 0.3, .ours_min =
 const Registration kSequential({.suite = "runs",
                                 .name = "sequential_steps",
                                 .ours = us_per_step,
-                                .peer = raw_sync_us,
+                                .peer = raw_commit_of_run_us,
                                 .peer_name = "one full-sync commit",
                                 .unit = "us",
                                 .limit = {.ratio_max = 1.5},

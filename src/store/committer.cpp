@@ -22,7 +22,9 @@ constexpr Duration kQuietMax = std::chrono::microseconds(25);
 /// So many batches are worth writing while others come.
 constexpr std::uint64_t kSlice = 32;
 /// A group takes the time of so many syncs to write before it is large enough.
-constexpr int kWorthOfSync = 2;
+constexpr int kWorthOfSync = 4;
+/// So few leave a core to whoever looks out for them.
+constexpr std::size_t kFew = 4;
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -501,7 +503,10 @@ void Committer::tell(Lock& lock) {
   durable_ = writing_last_;
   written_batches_ = 0;
   const Waiters waiters = std::exchange(for_writing_, {});
-  answered_ = waiters.requests.size();
+  // Some of those who waited for what they had applied have more to say. Many of them keep all
+  // cores busy.
+  answered_ =
+      waiters.requests.size() + (waiters.durables.size() <= kFew ? waiters.durables.size() : 0);
   arrived_when_answered_ = arrived_;
   lock.unlock();
   complete(waiters, nullptr);

@@ -230,7 +230,7 @@ class Committer {
   Waiters for_writing_;
   std::vector<Lost> lost_;
   Backend::Cost cost_;
-  std::size_t answered_ = 0;  // Callers whose batches were in the last group, and `arrived_` then.
+  std::size_t answered_ = 0;  // Callers who may come back after the last group; `arrived_` then.
   std::uint64_t arrived_when_answered_ = 0;
 
   std::thread thread_;
