@@ -33,6 +33,8 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.answers.assign(head.answers().begin(), head.answers().end());
   facts.started_at = time_of(head.started_at_ns());
+  facts.step_limits = step_limits_of(head);
+  facts.step_priority = head.priority();
   return facts;
 }
 

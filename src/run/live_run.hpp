@@ -348,6 +348,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   static void settle_permits(Activated& activated, const LockChanges& changes);
   void write_first_waits(Writing& writing, const Activated& activated, StoreTime now) const;
   void drop_permit_rows(Writing& writing, std::uint64_t operation) const;
+  static void drop_permit_messages(Writing& writing, const StepPermits& permits);
   void begin_step(std::uint64_t operation, Version version);
   void ask_for_permits(std::uint64_t operation);
   /// Of one step, until it waits or can begin.

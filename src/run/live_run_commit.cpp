@@ -373,6 +373,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   *next.mutable_attributes() = head_.attributes();
   *next.mutable_holds() = head_.holds();
   *next.mutable_admission() = head_.admission();
+  *next.mutable_step_limits() = head_.step_limits();
   next.set_priority(head_.priority());
   if (head_.has_parent()) {
     *next.mutable_parent() = head_.parent();

@@ -315,6 +315,11 @@ void RunMachine::go_on() {
   } while (settle_conditions());
 }
 
+void RunMachine::limit_steps(std::vector<Limit> limits) {
+  HOLDFAST_CHECK(!root_, "the steps of a run were limited after its start");
+  facts_.step_limits = std::move(limits);
+}
+
 void RunMachine::start() {
   HOLDFAST_CHECK(!root_, "a run was started twice");
   root_ = run_root(*this).start(task_);

@@ -34,8 +34,8 @@ inline constexpr std::size_t kOperationNameBytesMax = 255;
 
 /// The limits that the attempts of a step are under.
 struct StepLimits {
-  std::vector<LockTerms> wanted;  ///< In the order of their names.
-  std::size_t own = 0;            ///< Which of them is the step's own.
+  std::vector<LockTerms> wanted;  ///< In the order in which they are taken.
+  std::size_t own = 0;            ///< Which of them is the step's own, or the first of the run.
   /// Those that the journal has, if it is replayed: the code may say something else by now.
   std::vector<std::string> in_journal;
 
@@ -156,6 +156,7 @@ class RunMachine {
     std::vector<record::RunAnswer> answers{};
     /// That each of its steps is under, besides its own. Transactions are not.
     std::vector<Limit> step_limits{};
+    int step_priority = 0;  ///< Among those who wait there.
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -206,6 +207,8 @@ class RunMachine {
   // For `Context`.
 
   [[nodiscard]] const Facts& facts() const noexcept { return facts_; }
+  /// They were not known when it was made. Before it is started.
+  void limit_steps(std::vector<Limit> limits);
   [[nodiscard]] const std::string& root_id() const noexcept {
     return facts_.root_id.empty() ? facts_.id : facts_.root_id;
   }
@@ -307,7 +310,7 @@ class RunMachine {
   [[nodiscard]] const record::RunOperation* expected() const noexcept;
 
   const WorkflowCode& code_;
-  const Facts facts_;
+  Facts facts_;
   Context context_{*this};
   Activator activator_;
   TaskContext task_;
