@@ -105,9 +105,23 @@ const auto kRated = workflow("rated", work)
 
 Task<std::string> delegate(Context& ctx, Job job) {
   note_job(ctx, "in");
+  if (job.does == "continue, then child of the same") {
+    job.does = "continue once more";
+    ctx.continue_as_new(job);
+  }
+  if (job.does == "continue once more") {
+    co_await ctx.sleep(1s);
+    job.does = "child of the same";
+    ctx.continue_as_new(job);
+  }
   if (job.does == "child of the same") {
     const Job same{job.customer, "end"};
     const std::string said = co_await ctx.child<std::string>("delegates", same);
+    co_return said;
+  }
+  if (job.does == "child of another customer") {
+    const Job other{"bolt", "end"};
+    const std::string said = co_await ctx.child<std::string>("delegates in all", other);
     co_return said;
   }
   if (job.does == "child of another") {
@@ -120,6 +134,8 @@ Task<std::string> delegate(Context& ctx, Job job) {
   co_return "alone";
 }
 const auto kDelegates = workflow("delegates", delegate).concurrency({.max = 1}, customer_of);
+const auto kDelegatesInAll =
+    workflow("delegates in all", delegate).concurrency({.max = 2, .max_total = 1}, customer_of);
 
 Task<std::string> work_in_parts(Context& ctx, Job /*job*/) {
   note_job(ctx, "in");
@@ -154,6 +170,7 @@ class AdmissionTest : public testing_runs::EngineWorld {
     engine.add(kShortLine);
     engine.add(kRated);
     engine.add(kDelegates);
+    engine.add(kDelegatesInAll);
     engine.add(kInParts);
   }
 
@@ -670,6 +687,37 @@ TEST_F(AdmissionTest, AParentThatWaitsForAChildOfItsOwnLimitIsToldOfTheDeadlock)
   EXPECT_NE(said.find("admission/delegates/acme"), std::string::npos) << said;
   EXPECT_EQ(holders(here, "admission/delegates/acme"), Ids{});
   EXPECT_EQ(gate(here, "admission/delegates/acme").waiter_count, 0U);
+}
+
+TEST_F(AdmissionTest, AParentThatContinuedAsNewIsToldOfItAsWell) {
+  Process& here = process();
+  auto parent = start(here, "p", kDelegates, "acme", "continue, then child of the same");
+  kill(here);
+  Process& next = process();
+  advance(1min);
+  const RunInfo ended = info(next, "p");
+  EXPECT_EQ(ended.state, RunState::kFailed);
+  EXPECT_NE(ended.failure.find("deadlock"), std::string::npos) << ended.failure;
+  EXPECT_NE(ended.failure.find("waits for admission/delegates/acme, held by 'p'"),
+            std::string::npos)
+      << ended.failure;
+  EXPECT_EQ(holders(next, "admission/delegates/acme"), Ids{});
+  EXPECT_EQ(count_rows(next, "wait/"), 0U);
+}
+
+TEST_F(AdmissionTest, AParentThatHoldsTheSlotOfAllAndWaitsForAChildOfAnotherKeyIsToldOfIt) {
+  Process& here = process();
+  auto parent = start(here, "p", kDelegatesInAll, "acme", "child of another customer");
+  const RunInfo ended = info(here, "p");
+  EXPECT_EQ(ended.state, RunState::kFailed);
+  EXPECT_NE(ended.failure.find("waits for admission/delegates in all, held by 'p'"),
+            std::string::npos)
+      << ended.failure;
+  for (const char* name : {"admission/delegates in all", "admission/delegates in all/acme",
+                           "admission/delegates in all/bolt"}) {
+    EXPECT_EQ(holders(here, name), Ids{}) << name;
+    EXPECT_EQ(gate(here, name).waiter_count, 0U) << name;
+  }
 }
 
 // --- Released while it waits ---------------------------------------------------------------------

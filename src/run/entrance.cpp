@@ -67,9 +67,7 @@ GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, Sto
   request.reason = "to run '" + who.head.type() + "'";
   request.queue_max = queue_max_of(who);
   request.deadline = deadline_of_wait(who, now);
-  request.actors.push_back(run_actor(who.place.uid));
-  request.actors.insert(request.actors.end(), who.head.parent().blocked().begin(),
-                        who.head.parent().blocked().end());
+  request.actors = run_actors(who.head, who.place.uid);
   request.may_hold_others =
       request.actors.size() > 1 || !is_first || who.holds_locks || who.head.holds_size() > 0;
   record::RunMessage message;

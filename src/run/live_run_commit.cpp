@@ -372,6 +372,11 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_start_key(head_.start_key());
   *next.mutable_attributes() = head_.attributes();
   *next.mutable_holds() = head_.holds();
+  for (record::RunHold& hold : *next.mutable_holds()) {
+    if (hold.actor().empty()) {
+      hold.set_actor(run_actor(uid_));
+    }
+  }
   *next.mutable_admission() = head_.admission();
   *next.mutable_step_limits() = head_.step_limits();
   next.set_priority(head_.priority());
@@ -421,8 +426,8 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.mutable_parent()->set_operation(child.operation);
   head.mutable_parent()->set_id(id_of(head_, place()));
   if (is_all_it_waits_for) {
-    *head.mutable_parent()->mutable_blocked() = head_.parent().blocked();
-    head.mutable_parent()->add_blocked(run_actor(uid_));
+    const std::vector<std::string> blocked = run_actors(head_, uid_);
+    head.mutable_parent()->mutable_blocked()->Assign(blocked.begin(), blocked.end());
   }
   *head.mutable_parent()->mutable_place() = record_of(place());
   if (child.terms.takes_lock) {

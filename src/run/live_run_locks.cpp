@@ -83,9 +83,7 @@ GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms
   if (terms.timeout && terms.may_wait()) {
     request.deadline = now + *terms.timeout;
   }
-  request.actors.push_back(run_actor(uid_));
-  request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
-                        head_.parent().blocked().end());
+  request.actors = run_actors(head_, uid_);
   request.may_hold_others =
       is_all_it_waits_for && (request.actors.size() > 1 || holds_or_waits() || has_permits());
   const std::string ticket = tenure_->world().next_uid(now);
