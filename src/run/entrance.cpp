@@ -68,8 +68,8 @@ GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, Sto
   request.queue_max = queue_max_of(who);
   request.deadline = deadline_of_wait(who, now);
   request.actors = run_actors(who.head, who.place.uid);
-  request.may_hold_others =
-      request.actors.size() > 1 || !is_first || who.holds_locks || who.head.holds_size() > 0;
+  request.may_hold_others = who.head.has_parent() || request.actors.size() > 1 || !is_first ||
+                            who.holds_locks || who.head.holds_size() > 0;
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(who.place.uid);

@@ -110,9 +110,10 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       }
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
-      children_.emplace(child.operation,
-                        Child{place_of(begun.child()), static_cast<ParentClose>(begun.value()),
-                              child.terms.takes_lock});
+      children_.emplace(
+          child.operation,
+          Child{place_of(begun.child()), static_cast<ParentClose>(begun.value()),
+                child.terms.takes_lock, child.terms.id, machine_.waits_for_one_alone()});
       if (child.terms.takes_lock) {
         locks_.erase(*child.terms.takes_lock);
       }
@@ -386,6 +387,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     if (locks.is_shut_out) {
       co_return std::nullopt;
     }
+    std::optional<ChildWait> child_wait = co_await settle_wait(activated, locks, state);
     std::vector<record::RunEvent>& held = state.events;
     std::ranges::move(locks.events, std::back_inserter(held));
     activated.record.mutable_held()->Assign(held.begin(), held.end());
@@ -425,6 +427,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       if (!held.empty()) {
         machine_.hold(std::move(held));
       }
+      child_wait_ = std::move(child_wait);
       after_commit_of(locks, activated, writing, outcome->committed()->version);
       after_commit(writing, activated, mails, outcome->committed()->version, now);
       deliver_granted();

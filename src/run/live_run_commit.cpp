@@ -316,6 +316,9 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
     drop_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
   drop_wait_timers(writing);
+  if (child_wait_) {
+    end_wait_for_end(writing.batch, child_wait_->wait);
+  }
   for (const auto& [operation, child] : children_) {
     if (child.lock && contains(released, operation)) {
       continue;  // To be terminated as well would look as if it had not been released.

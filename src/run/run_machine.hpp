@@ -193,6 +193,10 @@ class RunMachine {
   [[nodiscard]] bool waits_for_one_alone() const {
     return pending_.size() == 1 && signals_.awaited().empty() && conditions_.empty();
   }
+  /// And it is this one.
+  [[nodiscard]] bool waits_for_alone(std::uint64_t operation) const {
+    return waits_for_one_alone() && pending_.contains(operation);
+  }
   /// Whether it has dealt with that update, or one before it in its chain: it counts no more.
   [[nodiscard]] bool knows_update(const std::string& request) const {
     return updates_.find(request) != nullptr;
@@ -286,6 +290,7 @@ class RunMachine {
   void start();
   void settle(const Event& event);
   void settle_lock(const Event& event, RunOperation& operation);
+  void refuse_wait(const Event& event);
   void lose_lock(std::uint64_t operation);
   void permit_began(std::uint64_t operation);
   void permit_told(const Event& event);

@@ -330,6 +330,7 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
   co_await run->look_for_locks();
   co_await run->look_for_permits();
   co_await run->look_for_uses();
+  co_await run->look_for_wait();
   co_await unpark(uid);
   {
     const std::lock_guard lock(mutex_);
