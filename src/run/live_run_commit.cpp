@@ -372,7 +372,7 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_timeout_ns(head_.timeout_ns());
   next.set_chain_deadline_ns(head_.chain_deadline_ns());
   next.set_deadline_ns(deadline_of(next));
-  next.set_start_key(head_.start_key());
+  *next.mutable_start_keys() = head_.start_keys();
   *next.mutable_attributes() = head_.attributes();
   *next.mutable_holds() = head_.holds();
   for (record::RunHold& hold : *next.mutable_holds()) {
@@ -438,6 +438,10 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
     record::RunHold& hold = *head.add_holds();
     hold.set_gate(gate);
     hold.set_holder_key(run_holder_key(gate, uid_, *child.terms.takes_lock));
+  }
+  for (const std::string& key : child.terms.start_keys) {
+    head.add_start_keys(key);
+    writing.batch.put(start_key_key(key), name_row(where));
   }
   const PartitionKeys there(where.queue, where.partition);
   writing.batch.put(there.run(uid), head.SerializeAsString());

@@ -139,8 +139,13 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
   child.operation = operation->number();
   child.type = type;
   child.input = std::move(input);
-  child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
-                 options.timeout,         options.priority,           options.is_root};
+  child.terms = {std::string(options.id),
+                 std::string(options.queue),
+                 options.parent_close,
+                 options.timeout,
+                 options.priority,
+                 options.is_root,
+                 {options.idempotency_keys.begin(), options.idempotency_keys.end()}};
   return operation;
 }
 
