@@ -150,6 +150,17 @@ Task<std::string> work_in_parts(Context& ctx, Job /*job*/) {
 const auto kInParts = workflow("in parts", work_in_parts)
                           .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
 
+Task<std::string> work_after_a_sleep(Context& ctx, Job /*job*/) {
+  note_job(ctx, "in");
+  std::string words;
+  ctx.on_signal<std::string>("go", [&](const std::string& word) { words += word; });
+  co_await ctx.sleep(3h);
+  note_job(ctx, "slept");
+  co_return words;
+}
+const auto kSleeps = workflow("sleeps", work_after_a_sleep)
+                         .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
+
 class AdmissionTest : public testing_runs::EngineWorld {
  protected:
   void SetUp() override { seen_jobs.clear(); }
@@ -172,6 +183,7 @@ class AdmissionTest : public testing_runs::EngineWorld {
     engine.add(kDelegates);
     engine.add(kDelegatesInAll);
     engine.add(kInParts);
+    engine.add(kSleeps);
   }
 
   RunHandle<std::string> start(Process& in, std::string_view id,
@@ -760,6 +772,95 @@ TEST_F(AdmissionTest, WhatComesForARunThatWaitsForItsSlotIsKept) {
   advance(1min);
   EXPECT_EQ(seen_jobs, (Ids{"a in", "a again", "a stepped"}));
   EXPECT_EQ(info(next, "a").state, RunState::kCompleted);
+}
+
+TEST_F(AdmissionTest, ARunThatWaitsForItsSlotAndHasMailNeedsNoMemory) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/sleeps/acme";
+  GateControl control(*here.store);
+  auto sleeper = start(here, "a", kSleeps, "acme");
+  run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
+  for (const char* word : {"one ", "two ", "three "}) {
+    run(here, here.engine->signal("a", "go", std::string(word)));
+  }
+  EXPECT_EQ(waiters(here, kGate), Ids{"a"});
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  EXPECT_EQ(seen_jobs, Ids{"a in"});
+  // Whoever looks at it, or sends it more, brings back what was there before.
+  run(here, here.engine->signal("a", "go", std::string("four")));
+  EXPECT_EQ(here.engine->live_runs(), 1U);
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  advance(2h);
+  EXPECT_EQ(here.engine->live_runs(), 0U) << "nor when its time has come";
+  run(here, control.resume(kGate, {.by = "ada", .reason = "seen"}));
+  EXPECT_EQ(seen_jobs, (Ids{"a in", "a slept"}));
+  EXPECT_EQ(run(here, sleeper.result()), "one two three four") << "each once, and in their order";
+  for (const char* prefix : {"inbox/", "timer/", "wait/", "unattended/"}) {
+    EXPECT_EQ(count_rows(here, prefix), 0U) << prefix;
+  }
+}
+
+TEST_F(AdmissionTest, WhatARunThatWasPutAwayHasNotReadOutlivesItsProcess) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/sleeps/acme";
+  auto sleeper = start(here, "a", kSleeps, "acme");
+  GateControl control(*here.store);
+  run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
+  run(here, here.engine->signal("a", "go", std::string("one ")));
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  kill(here);
+  Process& next = process();
+  advance(1h);
+  run(next, next.engine->signal("a", "go", std::string("two")));
+  GateControl other(*next.store);
+  run(next, other.resume(kGate, {.by = "ada", .reason = "seen"}));
+  advance(3h);
+  EXPECT_EQ(info(next, "a").result, "one two");
+}
+
+TEST_F(AdmissionTest, ARunThatGoesOnAsksAgainAtAGateThatIsDrained) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/in parts/acme";
+  GateControl control(*here.store);
+  start(here, "a", kInParts, "acme", "");
+  run(here, control.drain(kGate, {.by = "ada", .reason = "no more"}));
+  go(here, "a");
+  advance(1min);
+  EXPECT_EQ(seen_jobs, Ids{"a in"});
+  EXPECT_EQ(info(here, "a").state, RunState::kRunning) << "one that has begun is not refused";
+  const Job job{"acme", ""};
+  error_of<ConcurrencyLimitExceeded>(here, here.engine->start(kInParts, job, {.id = "b"}));
+  run(here, control.resume(kGate, {.by = "ada", .reason = "go on"}));
+  advance(2s);
+  EXPECT_EQ(seen_jobs, (Ids{"a in", "a again", "a stepped"}));
+  go(here, "a");
+  EXPECT_EQ(info(here, "a").state, RunState::kCompleted);
+  EXPECT_EQ(count_rows(here, "timer/"), 0U);
+}
+
+TEST_F(AdmissionTest, AStartOrSignalToOneThatEndsBeforeItIsReadPassesTheGateToo) {
+  Process& here = process();
+  Process& stranger = client();
+  start(here, "a", kLine, "acme");
+  start(here, "b", kLine, "acme");
+  kill(here);
+  // When these are read, the first one ends the run that the second one is for.
+  go(stranger, "a");
+  const Job job{"acme", "wait"};
+  const std::string word = "late";
+  run(stranger, stranger.engine->start_or_signal(kLine, job, {.id = "a"}, "go", word));
+  Process& next = process();
+  advance(1min);
+  EXPECT_EQ(holders(next, kAcme), Ids{"b"});
+  EXPECT_EQ(waiters(next, kAcme), Ids{"a"}) << "the next one of its id waits its turn";
+  go(next, "b");
+  EXPECT_EQ(info(next, "a").state, RunState::kCompleted);
+  EXPECT_EQ(info(next, "a").result, "late");
+  EXPECT_EQ(holders(next, kAcme), Ids{});
+  EXPECT_EQ(count_rows(next, "inbox/"), 0U);
 }
 
 // --- Many, and bad input -------------------------------------------------------------------------

@@ -152,6 +152,8 @@ void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempt
   }
 }
 
+void LiveRun::expect(std::vector<Mail> mails) { mail_ = std::move(mails); }
+
 void LiveRun::resume() {
   const bool begins_anew = must_enter();
   if (!begins_anew) {
@@ -372,22 +374,29 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     if (!activated.uses.empty()) {
       co_await settle_light_uses(activated, state);
     }
+    // What brings news keeps it at work; what it asks for at gates may.
+    const bool may_rest = state.events.empty() && may_let_go(activated);
+    const bool asks = !activated.locks.empty() || !activated.uses.empty();
     LockChanges locks;
-    if (comes_in) {
+    if (may_rest && !asks) {
+      locks = co_await settle_letting_go(activated, now, entrance);
+    } else if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
     } else if (!activated.locks.empty() || holds_or_waits() || !activated.uses.empty() ||
                asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
-    const bool has_news = !state.events.empty() || !locks.events.empty() || locks.any_granted;
-    if (!has_news && may_let_go(activated)) {
+    if (may_rest && asks && locks.events.empty() && !locks.any_granted) {
       locks.gates = {};
       locks = co_await settle_letting_go(activated, now, entrance);
     }
     if (locks.is_shut_out) {
       co_return std::nullopt;
     }
-    std::optional<ChildWait> child_wait = co_await settle_wait(activated, locks, state);
+    std::optional<ChildWait> child_wait;
+    if (!children_.empty()) {
+      child_wait = co_await settle_wait(activated, locks, state);
+    }
     std::vector<record::RunEvent>& held = state.events;
     std::ranges::move(locks.events, std::back_inserter(held));
     activated.record.mutable_held()->Assign(held.begin(), held.end());
@@ -564,7 +573,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
 /// It waits for others: the store has all that is needed to go on with it.
 Task<bool> LiveRun::leave_memory() {
   record::Activation nothing;
-  if (has_work_besides(nothing) || has_kept()) {
+  if (has_work_besides(nothing) || !can_leave_kept()) {
     co_return true;
   }
   if (!waits_in_store_) {
@@ -582,13 +591,16 @@ Task<bool> LiveRun::leave_memory() {
     head_version_ = outcome->committed()->version;
     waits_in_store_ = true;
   }
+  std::vector<Mail> kept;
   {
     const std::lock_guard lock(mutex_);
     if (!mail_.empty()) {
       co_return true;
     }
     gone_ = true;
+    kept = std::exchange(kept_, {});
   }
+  tenure_->set_aside(uid_, kept);
   tenure_->forget(*this);
   ended_.ring();
   co_return false;

@@ -120,6 +120,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] Task<void> look_for_permits();
   [[nodiscard]] Task<void> look_for_uses();
   [[nodiscard]] Task<void> look_for_wait();
+  /// What has come for it while it was not here.
+  void expect(std::vector<Mail> mails);
   /// What was under way goes on.
   void resume();
   void resume_steps();
@@ -340,6 +342,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                         Batch answers);
   [[nodiscard]] std::vector<Mail> take_kept();
   [[nodiscard]] bool has_kept() const;
+  /// All of it is in the store, and nobody here waits for an answer.
+  [[nodiscard]] bool can_leave_kept() const;
   /// Nothing of it is under way after the activation, and it is to hold its slots no longer.
   [[nodiscard]] bool may_let_go(const Activated& activated) const;
   [[nodiscard]] Task<LockChanges> settle_letting_go(Activated& activated, StoreTime now,

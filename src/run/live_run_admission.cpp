@@ -285,6 +285,12 @@ bool LiveRun::has_kept() const {
   return !kept_.empty();
 }
 
+bool LiveRun::can_leave_kept() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(
+      kept_, [](const Mail& mail) { return !mail.consumed.empty() && mail.answer == nullptr; });
+}
+
 // --- In the commit of an activation --------------------------------------------------------------
 
 /// What it prepared is used if nothing else is done at gates: else all of them have to be taken in

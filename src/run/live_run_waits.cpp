@@ -17,11 +17,12 @@ namespace holdfast::detail {
 
 /// Who holds nothing, and is nobody's child, is part of no circle.
 std::optional<LiveRun::ChildWait> LiveRun::wait_for_child() const {
-  if (children_.empty() || !(holds_or_waits() || has_permits() || head_.has_parent())) {
+  const bool may_be_in_circle = holds_or_waits() || has_permits() || head_.has_parent();
+  if (!may_be_in_circle || !machine_.waits_for_one_alone()) {
     return std::nullopt;
   }
   const auto found = std::ranges::find_if(
-      children_, [&](const auto& child) { return machine_.waits_for_alone(child.first); });
+      children_, [&](const auto& child) { return machine_.is_pending(child.first); });
   if (found == children_.end() || found->second.knows_who_waits) {
     return std::nullopt;
   }

@@ -193,9 +193,8 @@ class RunMachine {
   [[nodiscard]] bool waits_for_one_alone() const {
     return pending_.size() == 1 && signals_.awaited().empty() && conditions_.empty();
   }
-  /// And it is this one.
-  [[nodiscard]] bool waits_for_alone(std::uint64_t operation) const {
-    return waits_for_one_alone() && pending_.contains(operation);
+  [[nodiscard]] bool is_pending(std::uint64_t operation) const {
+    return pending_.contains(operation);
   }
   /// Whether it has dealt with that update, or one before it in its chain: it counts no more.
   [[nodiscard]] bool knows_update(const std::string& request) const {
