@@ -77,11 +77,11 @@ Task<int> fetch_one(std::string customer, std::uint64_t fence) {
   co_return ++server.fetched;
 }
 
-std::string numbered(std::string name, int number) {
+std::string fetch_name(std::string name, int number) {
   return std::move(name.append("-").append(std::to_string(number)));
 }
 
-const Limit kLine("line", 1);
+const Limit kLineLimit("line", 1);
 
 Task<int> fetch_twice(Context& ctx, Fetch fetch) {
   if (!ctx.is_replaying()) {
@@ -92,7 +92,7 @@ Task<int> fetch_twice(Context& ctx, Fetch fetch) {
     co_await ctx.sleep(1min);
   }
   const bool has_own = fetch.does == "own limit";
-  const StepOptions options{.retry = {.pause_first = 5s}, .limit = has_own ? &kLine : nullptr};
+  const StepOptions options{.retry = {.pause_first = 5s}, .limit = has_own ? &kLineLimit : nullptr};
   auto first = ctx.run("first", code, options);
   const int one = co_await first;
   if (fetch.does == "once") {
@@ -294,7 +294,7 @@ TEST_F(StepAdmissionTest, CapacityIsNeverExceededOverManyRunsAndTwoEnginesWhatev
     Process& here = process();
     Process& there = process();
     for (int i = 0; i < kRuns; ++i) {
-      start(i % 2 == 0 ? here : there, numbered(std::to_string(round), i), kFetchBoth,
+      start(i % 2 == 0 ? here : there, fetch_name(std::to_string(round), i), kFetchBoth,
             i % 3 == 0 ? "acme" : "bolt", "twice");
     }
     advance(15s);
@@ -308,7 +308,7 @@ TEST_F(StepAdmissionTest, CapacityIsNeverExceededOverManyRunsAndTwoEnginesWhatev
   EXPECT_LE(server.most_of_all, 3);
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < kRuns; ++i) {
-      const std::string id = numbered(std::to_string(round), i);
+      const std::string id = fetch_name(std::to_string(round), i);
       EXPECT_EQ(info(last, id).state, RunState::kCompleted) << id;
     }
   }
@@ -319,9 +319,9 @@ TEST_F(StepAdmissionTest, AProcessThatDiesBetweenTheGrantAndTheStepLosesNothing)
   // At each of the commits in which the second run comes to its step.
   for (int deaths = 1; deaths <= 6; ++deaths) {
     Process& here = process();
-    start(here, numbered("a", deaths), kFetchBoth, "acme");
-    start(here, numbered("b", deaths), kFetchBoth, "acme");
-    start(here, numbered("c", deaths), kFetchBoth, "acme");
+    start(here, fetch_name("a", deaths), kFetchBoth, "acme");
+    start(here, fetch_name("b", deaths), kFetchBoth, "acme");
+    start(here, fetch_name("c", deaths), kFetchBoth, "acme");
     advance(10s - 1ns);
     int commits = 0;
     here.store->before_commit = [&](const Batch& /*batch*/) {
@@ -333,7 +333,7 @@ TEST_F(StepAdmissionTest, AProcessThatDiesBetweenTheGrantAndTheStepLosesNothing)
     here.kill();
     Process& next = process();
     advance(5min);
-    EXPECT_EQ(info(next, numbered("c", deaths)).state, RunState::kCompleted) << deaths;
+    EXPECT_EQ(info(next, fetch_name("c", deaths)).state, RunState::kCompleted) << deaths;
     expect_nothing_left(next);
     kill(next);
   }

@@ -158,8 +158,8 @@ Task<std::string> work_after_a_sleep(Context& ctx, Job /*job*/) {
   note_job(ctx, "slept");
   co_return words;
 }
-const auto kSleeps = workflow("sleeps", work_after_a_sleep)
-                         .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
+const auto kSleepsBetween = workflow("sleeps", work_after_a_sleep)
+                                .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
 
 class AdmissionTest : public testing_runs::EngineWorld {
  protected:
@@ -183,7 +183,7 @@ class AdmissionTest : public testing_runs::EngineWorld {
     engine.add(kDelegates);
     engine.add(kDelegatesInAll);
     engine.add(kInParts);
-    engine.add(kSleeps);
+    engine.add(kSleepsBetween);
   }
 
   RunHandle<std::string> start(Process& in, std::string_view id,
@@ -778,7 +778,7 @@ TEST_F(AdmissionTest, ARunThatWaitsForItsSlotAndHasMailNeedsNoMemory) {
   Process& here = process();
   constexpr std::string_view kGate = "admission/sleeps/acme";
   GateControl control(*here.store);
-  auto sleeper = start(here, "a", kSleeps, "acme");
+  auto sleeper = start(here, "a", kSleepsBetween, "acme");
   run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
   for (const char* word : {"one ", "two ", "three "}) {
     run(here, here.engine->signal("a", "go", std::string(word)));
@@ -805,7 +805,7 @@ TEST_F(AdmissionTest, ARunThatWaitsForItsSlotAndHasMailNeedsNoMemory) {
 TEST_F(AdmissionTest, WhatARunThatWasPutAwayHasNotReadOutlivesItsProcess) {
   Process& here = process();
   constexpr std::string_view kGate = "admission/sleeps/acme";
-  auto sleeper = start(here, "a", kSleeps, "acme");
+  auto sleeper = start(here, "a", kSleepsBetween, "acme");
   GateControl control(*here.store);
   run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
   run(here, here.engine->signal("a", "go", std::string("one ")));
