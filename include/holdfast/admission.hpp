@@ -34,6 +34,10 @@ enum class HoldSlot : std::uint8_t {
   /// While it does something: with no step under way it lets go, and asks again, behind the others,
   /// before its code goes on.
   kWhileBusy,
+  /// Each attempt of each of its steps holds one, and the run itself none: it begins at once, and
+  /// never waits but for its steps. With `WhenFull::kQueue` alone, and without `rate`, `wait_max`
+  /// and `queue_max`. Transactions need none.
+  kForStep,
 };
 
 struct StartRate {
@@ -41,8 +45,8 @@ struct StartRate {
   Duration period{};        ///< Above zero.
 };
 
-/// How many runs of a workflow may go on at once. Trivially destructible on purpose, as
-/// `WaitOptions`.
+/// How many runs of a workflow, or of their steps, may go on at once. Trivially destructible on
+/// purpose, as `WaitOptions`.
 ///
 /// ```
 /// const auto import = workflow("import", import_customer)

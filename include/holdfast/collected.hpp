@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,20 @@ struct Batching {
   Duration wait_max{};           ///< After the first one, at most this long.
 };
 
+/// How one of the starts is made. As `Debounce`; views are copied at the call.
+struct CollectOptions {
+  std::string_view queue{};  ///< As `StartOptions::queue`.
+  /// As `StartOptions::idempotency_key`: the same start, made twice, is collected once.
+  std::string_view idempotency_key{};
+};
+
 namespace detail {
+
+/// `CollectOptions`, kept.
+struct CollectTerms {
+  std::string queue;
+  std::string start_key;
+};
 
 /// How starts are collected, with types taken off.
 struct CollectorTerms {

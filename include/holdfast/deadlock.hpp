@@ -16,7 +16,8 @@ class WaitGraph;
 }
 
 /// One step of a cycle: `owner` waits for `waits_for`, which `held_by` has, the owner of the next
-/// step. A task that waits for a branch of its own `all` waits for "its branch".
+/// step. A task that waits for a branch of its own `all` waits for "its branch", and a run for "its
+/// child".
 struct DeadlockStep {
   std::string owner;
   std::string waits_for;

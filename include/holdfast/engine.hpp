@@ -250,13 +250,14 @@ class Engine {
     return handle_of<Out>(start_of(workflow.name(), workflow.admission(), nullptr, options));
   }
   /// Has a run started later, with what others of the key were given until then: see `debounced`
-  /// and `batched`. `queue` as in `StartOptions`. Throws `InvalidArgument`.
+  /// and `batched`. Throws `InvalidArgument`.
   template <Payload In, Payload All, Payload Out>
   [[nodiscard]] Task<RunHandle<Out>> start(const Collected<In, All, Out>& collected,
                                            const std::type_identity_t<In>& input,
-                                           std::string_view queue = {}) {
-    return handle_of_collected<Out>(collect(collected.terms(), collected.key_of(input),
-                                            detail::to_payload(input), std::string(queue)));
+                                           const CollectOptions& options = {}) {
+    return handle_of_collected<Out>(
+        collect(collected.terms(), collected.key_of(input), detail::to_payload(input),
+                {std::string(options.queue), std::string(options.idempotency_key)}));
   }
   /// Of a type that this process need not know; its id. If it does not know it, whoever drives the
   /// run asks whether it may begin, and one that is rejected has failed.
@@ -369,7 +370,8 @@ class Engine {
                                            boost::json::value input, const StartOptions& options);
   [[nodiscard]] Task<boost::json::value> run_result(std::string id, std::string collector);
   [[nodiscard]] Task<detail::CollectedRun> collect(detail::CollectorTerms terms, std::string key,
-                                                   boost::json::value input, std::string queue);
+                                                   boost::json::value input,
+                                                   detail::CollectTerms how);
   [[nodiscard]] Task<void> send_signal(std::string id, std::string name, boost::json::value payload,
                                        std::string request_id);
   [[nodiscard]] Task<std::string> start_or_send(std::string_view type,

@@ -147,6 +147,7 @@ struct LockTerms {
   DeadlockVictim victim = DeadlockVictim::kRequester;
   bool only_tries = false;  ///< If it would have to wait, it is settled with nothing.
   std::optional<std::uint64_t> slot_seed{};  ///< It gets any free slot, by this random number.
+  bool as_stored = false;  ///< If others have defined it otherwise before, that is what counts.
 
   [[nodiscard]] bool may_wait() const noexcept {
     return !only_tries && timeout != Duration::zero() && queue_max > 0;

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -87,6 +89,8 @@ struct ChildOptions {
   bool must_end = false;
   /// It is at the top of a tree of its own, whose cells it does not share with its parent.
   bool is_root = false;
+  /// Whoever starts a run with one of these as `StartOptions::idempotency_key` gets this one.
+  std::span<const std::string> idempotency_keys{};
 };
 
 /// How many of many are under way at once. As `StepOptions`.
@@ -114,6 +118,7 @@ struct ChildTerms {
   Duration timeout{};
   int priority = 0;
   bool is_root = false;
+  std::vector<std::string> start_keys{};
   /// A lock of the parent, by its operation: it passes to the child in the commit that begins it.
   std::optional<std::uint64_t> takes_lock{};
 };

@@ -62,8 +62,8 @@ class StepContext {
   /// False: this is the first time that anything of it happens.
   [[nodiscard]] bool may_have_run() const noexcept { return attempt_ > 1 || facts_.recovered; }
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
-  /// Of the permit of `StepOptions::limit`: greater than that of every permit before. 0: it has no
-  /// limit.
+  /// Of the permit of `StepOptions::limit`, or else of `HoldSlot::kForStep`: greater than that of
+  /// every permit before. 0: it has no limit.
   [[nodiscard]] std::uint64_t fence() const noexcept { return facts_.fence; }
 
   /// Says that the attempt goes on, and how far it is: see `StepOptions::heartbeat_timeout`. From

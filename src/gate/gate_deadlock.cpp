@@ -23,25 +23,40 @@ namespace {
 /// big for what will ever be free, and the actor is not.
 constexpr std::size_t kWaitersAhead = 64;
 
+/// What one who waits for the end of another waits for, as `DeadlockStep` says it.
+constexpr const char* kItsChild = "its child";
+
 /// The part of the world that an actor waits for, directly or through others. An actor is known by
 /// the key of the row that says where it waits.
 class WaitingWorld {
  public:
-  WaitingWorld(Store& store, GateRows& rows, std::vector<std::string> leaving)
-      : store_(store), rows_(rows), leaving_(leaving.begin(), leaving.end()) {}
+  /// What is seen becomes conditions of `batch`.
+  WaitingWorld(Store& store, Batch& batch, std::vector<std::string> leaving)
+      : store_(store), batch_(batch), leaving_(leaving.begin(), leaving.end()) {}
 
-  [[nodiscard]] Task<void> explore(std::string waiter_key, record::GateWaiter waiter) {
+  [[nodiscard]] Task<void> explore(const GateRows& rows, std::string waiter_key,
+                                   record::GateWaiter waiter) {
     now_ = co_await store_.time();
-    add_asking(waiter_key, waiter);
-    Gate& gate = gates_.emplace(rows_.keys().name(), Gate{}).first->second;
-    gate.head = rows_.head();
-    gate.waiters = shapes_of(rows_);
-    co_await add_holders(gate, rows_);
-    while (!to_visit_.empty() && actors_.size() <= kDeadlockActorsMax) {
-      const std::string name = std::move(to_visit_.front());
-      to_visit_.pop_front();
-      co_await visit(name);
+    add_asking(rows.keys().name(), waiter_key, waiter);
+    Gate& gate = gates_.emplace(rows.keys().name(), Gate{}).first->second;
+    gate.head = rows.head();
+    gate.waiters = shapes_of(rows);
+    co_await add_holders(gate, rows);
+    co_await visit_all();
+  }
+
+  [[nodiscard]] Task<void> explore(WaitForEnd wait) {
+    now_ = co_await store_.time();
+    const std::string other = wait_key({}, wait.of_actor);
+    for (const std::string& name : wait.actors) {
+      std::string key = wait_key({}, name);
+      Actor& actor = actors_.emplace(key, Actor{}).first->second;
+      actor.name = wait.name;
+      actor.ends_after = {other, wait.of_name};
+      asking_.push_back(std::move(key));
     }
+    co_await add_actor(other, wait.of_name);
+    co_await visit_all();
   }
 
   /// Nothing: it ends.
@@ -62,7 +77,7 @@ class WaitingWorld {
 
   /// It will leave, if it waits still when this is committed.
   void let_leave(const DeadlockCircle::Member& member) {
-    rows_.batch().require_version(member.waiter_key, member.version);
+    batch_.require_version(member.waiter_key, member.version);
     for (auto& [key, actor] : actors_) {
       if (actor.gate && actor.member.waiter_key == member.waiter_key) {
         gates_.at(*actor.gate).waiters.erase(member.waiter_key);
@@ -87,11 +102,19 @@ class WaitingWorld {
     std::vector<GateHold> holds;
     std::map<std::string, Shape> waiters;
   };
+  /// To one that another waits for.
+  struct Edge {
+    std::string to;
+    std::string name;
+  };
   struct Actor {
     std::string name;
-    std::optional<std::string> gate;  ///< Nothing: it does not wait.
+    std::optional<std::string> gate;  ///< At which it waits.
+    std::optional<Edge> ends_after;   ///< Or for whose end it does.
     DeadlockCircle::Member member;
     Shape shape;
+
+    [[nodiscard]] bool waits() const noexcept { return gate || ends_after; }
   };
 
   static std::map<std::string, Shape> shapes_of(const GateRows& rows) {
@@ -105,20 +128,30 @@ class WaitingWorld {
     return shapes;
   }
 
-  void add_asking(const std::string& waiter_key, const record::GateWaiter& waiter) {
+  void add_asking(const std::string& gate, const std::string& waiter_key,
+                  const record::GateWaiter& waiter) {
     for (const std::string& name : waiter.actors()) {
-      std::string actor = wait_key(waiter.lease_key(), name);
-      actors_.emplace(actor, Actor{waiter.holder(),
-                                   rows_.keys().name(),
-                                   {waiter_key, 0, waiter},
-                                   {waiter.weight(), waiter.shared()}});
-      asking_.push_back(std::move(actor));
+      std::string key = wait_key(waiter.lease_key(), name);
+      Actor& actor = actors_.emplace(key, Actor{}).first->second;
+      actor.name = waiter.holder();
+      actor.gate = gate;
+      actor.member = {waiter_key, 0, waiter};
+      actor.shape = {waiter.weight(), waiter.shared()};
+      asking_.push_back(std::move(key));
+    }
+  }
+
+  Task<void> visit_all() {
+    while (!to_visit_.empty() && actors_.size() <= kDeadlockActorsMax) {
+      const std::string name = std::move(to_visit_.front());
+      to_visit_.pop_front();
+      co_await visit(name);
     }
   }
 
   Task<void> visit(std::string name) {
     GateRows rows = co_await load_gate(store_, GateKeys(name), kWaitersAhead, Read::kApplied);
-    rows_.batch().require_version(rows.keys().head(), rows.head_version());
+    batch_.require_version(rows.keys().head(), rows.head_version());
     Gate& gate = gates_.at(name);
     gate.head = rows.head();
     gate.waiters = shapes_of(rows);
@@ -162,11 +195,19 @@ class WaitingWorld {
     actor.name = std::move(name);
     const std::optional<Entry> row = co_await store_.get(key, Read::kApplied);
     if (!row) {
-      rows_.batch().require_absent(key);
+      batch_.require_absent(key);
       co_return;
     }
-    rows_.batch().require_version(key, row->version);
+    batch_.require_version(key, row->version);
     const auto wait = parse_gate_record<record::GateWait>(*row, "the wait of an actor");
+    if (!wait.for_actor().empty()) {
+      const std::string other = wait_key({}, wait.for_actor());
+      actor.ends_after = {other, wait.for_name()};
+      if (!actors_.contains(other) && actors_.size() <= kDeadlockActorsMax) {
+        co_await add_actor(other, wait.for_name());
+      }
+      co_return;
+    }
     const std::optional<Entry> waiter = co_await store_.get(wait.waiter_key(), Read::kApplied);
     if (!waiter) {
       co_return;
@@ -191,19 +232,22 @@ class WaitingWorld {
   [[nodiscard]] std::set<std::string> stuck_for_ever() const {
     std::set<std::string> stuck;
     for (const auto& [key, actor] : actors_) {
-      if (actor.gate) {
+      if (actor.waits()) {
         stuck.insert(key);
       }
     }
     for (bool changed = true; changed;) {
       changed = std::erase_if(stuck, [&](const std::string& key) {
-                  return can_go_in(actors_.at(key), stuck);
+                  return can_go_on(actors_.at(key), stuck);
                 }) > 0;
     }
     return stuck;
   }
 
-  [[nodiscard]] bool can_go_in(const Actor& actor, const std::set<std::string>& stuck) const {
+  [[nodiscard]] bool can_go_on(const Actor& actor, const std::set<std::string>& stuck) const {
+    if (actor.ends_after) {
+      return !stuck.contains(actor.ends_after->to);
+    }
     const Gate& gate = gates_.at(*actor.gate);
     GateUsage usage;
     for (const GateHold& hold : gate.holds) {
@@ -234,29 +278,40 @@ class WaitingWorld {
     while (!next.empty()) {
       const std::string key = std::move(next.front());
       next.pop_front();
-      for (const GateHold& hold : gates_.at(*actors_.at(key).gate).holds) {
-        if (!stuck.contains(hold.actor)) {
+      for (const Edge& edge : edges_of(actors_.at(key))) {
+        if (!stuck.contains(edge.to)) {
           continue;
         }
-        if (std::ranges::find(asking_, hold.actor) != asking_.end()) {
-          return steps(start, key, hold, come_from);
+        if (std::ranges::find(asking_, edge.to) != asking_.end()) {
+          return steps(start, key, edge, come_from);
         }
-        if (come_from.emplace(hold.actor, key).second) {
-          next.push_back(hold.actor);
+        if (come_from.emplace(edge.to, key).second) {
+          next.push_back(edge.to);
         }
       }
     }
     return std::nullopt;
   }
 
-  [[nodiscard]] DeadlockCircle steps(const std::string& start, std::string key,
-                                     const GateHold& last,
+  [[nodiscard]] std::vector<Edge> edges_of(const Actor& actor) const {
+    if (actor.ends_after) {
+      return {*actor.ends_after};
+    }
+    std::vector<Edge> edges;
+    for (const GateHold& hold : gates_.at(*actor.gate).holds) {
+      edges.push_back({hold.actor, hold.name});
+    }
+    return edges;
+  }
+
+  [[nodiscard]] DeadlockCircle steps(const std::string& start, std::string key, const Edge& last,
                                      const std::map<std::string, std::string>& come_from) const {
     DeadlockCircle cycle;
     std::string held_by = last.name;
     for (;;) {
       const Actor& actor = actors_.at(key);
-      cycle.steps.insert(cycle.steps.begin(), {actor.name, *actor.gate, std::move(held_by)});
+      cycle.steps.insert(cycle.steps.begin(),
+                         {actor.name, actor.gate.value_or(kItsChild), std::move(held_by)});
       cycle.members.insert(cycle.members.begin(), actor.member);
       if (key == start) {
         return cycle;
@@ -267,7 +322,7 @@ class WaitingWorld {
   }
 
   Store& store_;
-  GateRows& rows_;
+  Batch& batch_;
   const std::set<std::string> leaving_;
   StoreTime now_{};
   std::vector<std::string> asking_;
@@ -282,14 +337,36 @@ class WaitingWorld {
 Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
                               record::GateWaiter waiter, std::vector<std::string> leaving,
                               ChooseVictim choose) {
-  WaitingWorld world(store, rows, std::move(leaving));
-  co_await world.explore(std::move(waiter_key), std::move(waiter));
+  WaitingWorld world(store, rows.batch(), std::move(leaving));
+  co_await world.explore(rows, std::move(waiter_key), std::move(waiter));
   while (auto found = world.circle()) {
     const std::optional<std::size_t> victim = choose ? choose(*found) : std::nullopt;
     if (!victim) {
       throw DeadlockError(std::move(found->steps));
     }
     world.let_leave(found->members[*victim]);
+  }
+}
+
+Task<void> begin_wait_for_end(Store& store, Batch& batch, WaitForEnd wait,
+                              std::vector<std::string> leaving) {
+  WaitingWorld world(store, batch, std::move(leaving));
+  co_await world.explore(wait);
+  if (auto found = world.circle()) {
+    throw DeadlockError(std::move(found->steps));
+  }
+  record::GateWait row;
+  row.set_format(kGateFormat);
+  row.set_for_actor(wait.of_actor);
+  row.set_for_name(wait.of_name);
+  for (const std::string& actor : wait.actors) {
+    batch.put(wait_key({}, actor), row.SerializeAsString());
+  }
+}
+
+void end_wait_for_end(Batch& batch, const WaitForEnd& wait) {
+  for (const std::string& actor : wait.actors) {
+    batch.erase(wait_key({}, actor));
   }
 }
 

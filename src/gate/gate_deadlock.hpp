@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/batch.hpp>
 #include <holdfast/deadlock.hpp>
 #include <holdfast/store.hpp>
 #include <holdfast/task.hpp>
@@ -46,5 +47,18 @@ using ChooseVictim = std::function<std::optional<std::size_t>(const DeadlockCirc
                                             record::GateWaiter waiter,
                                             std::vector<std::string> leaving = {},
                                             ChooseVictim choose = {});
+
+/// A wait for the end of somebody else, instead of one at a gate.
+struct WaitForEnd {
+  std::vector<std::string> actors;  ///< Who waits, and those who wait for that; see `GateWaiter`.
+  std::string name;                 ///< For people.
+  std::string of_actor;
+  std::string of_name;
+};
+/// The same for such a wait: the conditions, and the rows by which others see it, are added to
+/// `batch`. Names of actors begin with '@'.
+[[nodiscard]] Task<void> begin_wait_for_end(Store& store, Batch& batch, WaitForEnd wait,
+                                            std::vector<std::string> leaving);
+void end_wait_for_end(Batch& batch, const WaitForEnd& wait);
 
 }  // namespace holdfast::detail

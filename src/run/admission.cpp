@@ -48,6 +48,25 @@ void check_time_of(const std::string& type, const char* what, std::optional<Dura
   }
 }
 
+/// What is for starts that wait: none does.
+void check_terms_for_steps(const std::string& type, const Concurrency& terms) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    refuse_terms(type, what + ", and with HoldSlot::kForStep every run begins at once: " + instead);
+  };
+  if (terms.when_full != WhenFull::kQueue) {
+    refuse("when_full is not WhenFull::kQueue", "give kQueue, as its steps wait their turn");
+  }
+  if (terms.rate) {
+    refuse("rate is set", "give none, and the steps a Limit with a rate (StepOptions::limit)");
+  }
+  if (terms.wait_max) {
+    refuse("wait_max is set", "give none, and the steps a StepOptions::timeout");
+  }
+  if (terms.queue_max != Concurrency{}.queue_max) {
+    refuse("queue_max is " + std::to_string(terms.queue_max), "give none");
+  }
+}
+
 void check_terms(const std::string& type, const Concurrency& terms, bool has_keys) {
   check_max(type, "max", terms.max);
   check_max(type, "max_total", terms.max_total);
@@ -75,6 +94,9 @@ void check_terms(const std::string& type, const Concurrency& terms, bool has_key
   }
   if (terms.replace_grace && terms.when_full != WhenFull::kReplace) {
     refuse_terms(type, "replace_grace is for WhenFull::kReplace");
+  }
+  if (terms.hold == HoldSlot::kForStep) {
+    check_terms_for_steps(type, terms);
   }
 }
 

@@ -105,9 +105,23 @@ const auto kRated = workflow("rated", work)
 
 Task<std::string> delegate(Context& ctx, Job job) {
   note_job(ctx, "in");
+  if (job.does == "continue, then child of the same") {
+    job.does = "continue once more";
+    ctx.continue_as_new(job);
+  }
+  if (job.does == "continue once more") {
+    co_await ctx.sleep(1s);
+    job.does = "child of the same";
+    ctx.continue_as_new(job);
+  }
   if (job.does == "child of the same") {
     const Job same{job.customer, "end"};
     const std::string said = co_await ctx.child<std::string>("delegates", same);
+    co_return said;
+  }
+  if (job.does == "child of another customer") {
+    const Job other{"bolt", "end"};
+    const std::string said = co_await ctx.child<std::string>("delegates in all", other);
     co_return said;
   }
   if (job.does == "child of another") {
@@ -120,6 +134,8 @@ Task<std::string> delegate(Context& ctx, Job job) {
   co_return "alone";
 }
 const auto kDelegates = workflow("delegates", delegate).concurrency({.max = 1}, customer_of);
+const auto kDelegatesInAll =
+    workflow("delegates in all", delegate).concurrency({.max = 2, .max_total = 1}, customer_of);
 
 Task<std::string> work_in_parts(Context& ctx, Job /*job*/) {
   note_job(ctx, "in");
@@ -133,6 +149,17 @@ Task<std::string> work_in_parts(Context& ctx, Job /*job*/) {
 }
 const auto kInParts = workflow("in parts", work_in_parts)
                           .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
+
+Task<std::string> work_after_a_sleep(Context& ctx, Job /*job*/) {
+  note_job(ctx, "in");
+  std::string words;
+  ctx.on_signal<std::string>("go", [&](const std::string& word) { words += word; });
+  co_await ctx.sleep(3h);
+  note_job(ctx, "slept");
+  co_return words;
+}
+const auto kSleepsBetween = workflow("sleeps", work_after_a_sleep)
+                                .concurrency({.max = 1, .hold = HoldSlot::kWhileBusy}, customer_of);
 
 class AdmissionTest : public testing_runs::EngineWorld {
  protected:
@@ -154,7 +181,9 @@ class AdmissionTest : public testing_runs::EngineWorld {
     engine.add(kShortLine);
     engine.add(kRated);
     engine.add(kDelegates);
+    engine.add(kDelegatesInAll);
     engine.add(kInParts);
+    engine.add(kSleepsBetween);
   }
 
   RunHandle<std::string> start(Process& in, std::string_view id,
@@ -672,6 +701,37 @@ TEST_F(AdmissionTest, AParentThatWaitsForAChildOfItsOwnLimitIsToldOfTheDeadlock)
   EXPECT_EQ(gate(here, "admission/delegates/acme").waiter_count, 0U);
 }
 
+TEST_F(AdmissionTest, AParentThatContinuedAsNewIsToldOfItAsWell) {
+  Process& here = process();
+  auto parent = start(here, "p", kDelegates, "acme", "continue, then child of the same");
+  kill(here);
+  Process& next = process();
+  advance(1min);
+  const RunInfo ended = info(next, "p");
+  EXPECT_EQ(ended.state, RunState::kFailed);
+  EXPECT_NE(ended.failure.find("deadlock"), std::string::npos) << ended.failure;
+  EXPECT_NE(ended.failure.find("waits for admission/delegates/acme, held by 'p'"),
+            std::string::npos)
+      << ended.failure;
+  EXPECT_EQ(holders(next, "admission/delegates/acme"), Ids{});
+  EXPECT_EQ(count_rows(next, "wait/"), 0U);
+}
+
+TEST_F(AdmissionTest, AParentThatHoldsTheSlotOfAllAndWaitsForAChildOfAnotherKeyIsToldOfIt) {
+  Process& here = process();
+  auto parent = start(here, "p", kDelegatesInAll, "acme", "child of another customer");
+  const RunInfo ended = info(here, "p");
+  EXPECT_EQ(ended.state, RunState::kFailed);
+  EXPECT_NE(ended.failure.find("waits for admission/delegates in all, held by 'p'"),
+            std::string::npos)
+      << ended.failure;
+  for (const char* name : {"admission/delegates in all", "admission/delegates in all/acme",
+                           "admission/delegates in all/bolt"}) {
+    EXPECT_EQ(holders(here, name), Ids{}) << name;
+    EXPECT_EQ(gate(here, name).waiter_count, 0U) << name;
+  }
+}
+
 // --- Released while it waits ---------------------------------------------------------------------
 
 TEST_F(AdmissionTest, ASlotCanBeLetGoOfWhileTheRunOnlyWaits) {
@@ -712,6 +772,95 @@ TEST_F(AdmissionTest, WhatComesForARunThatWaitsForItsSlotIsKept) {
   advance(1min);
   EXPECT_EQ(seen_jobs, (Ids{"a in", "a again", "a stepped"}));
   EXPECT_EQ(info(next, "a").state, RunState::kCompleted);
+}
+
+TEST_F(AdmissionTest, ARunThatWaitsForItsSlotAndHasMailNeedsNoMemory) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/sleeps/acme";
+  GateControl control(*here.store);
+  auto sleeper = start(here, "a", kSleepsBetween, "acme");
+  run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
+  for (const char* word : {"one ", "two ", "three "}) {
+    run(here, here.engine->signal("a", "go", std::string(word)));
+  }
+  EXPECT_EQ(waiters(here, kGate), Ids{"a"});
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  EXPECT_EQ(seen_jobs, Ids{"a in"});
+  // Whoever looks at it, or sends it more, brings back what was there before.
+  run(here, here.engine->signal("a", "go", std::string("four")));
+  EXPECT_EQ(here.engine->live_runs(), 1U);
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  advance(2h);
+  EXPECT_EQ(here.engine->live_runs(), 0U) << "nor when its time has come";
+  run(here, control.resume(kGate, {.by = "ada", .reason = "seen"}));
+  EXPECT_EQ(seen_jobs, (Ids{"a in", "a slept"}));
+  EXPECT_EQ(run(here, sleeper.result()), "one two three four") << "each once, and in their order";
+  for (const char* prefix : {"inbox/", "timer/", "wait/", "unattended/"}) {
+    EXPECT_EQ(count_rows(here, prefix), 0U) << prefix;
+  }
+}
+
+TEST_F(AdmissionTest, WhatARunThatWasPutAwayHasNotReadOutlivesItsProcess) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/sleeps/acme";
+  auto sleeper = start(here, "a", kSleepsBetween, "acme");
+  GateControl control(*here.store);
+  run(here, control.pause(kGate, {.by = "ada", .reason = "a look"}));
+  run(here, here.engine->signal("a", "go", std::string("one ")));
+  advance(1h);
+  EXPECT_EQ(here.engine->live_runs(), 0U);
+  kill(here);
+  Process& next = process();
+  advance(1h);
+  run(next, next.engine->signal("a", "go", std::string("two")));
+  GateControl other(*next.store);
+  run(next, other.resume(kGate, {.by = "ada", .reason = "seen"}));
+  advance(3h);
+  EXPECT_EQ(info(next, "a").result, "one two");
+}
+
+TEST_F(AdmissionTest, ARunThatGoesOnAsksAgainAtAGateThatIsDrained) {
+  Process& here = process();
+  constexpr std::string_view kGate = "admission/in parts/acme";
+  GateControl control(*here.store);
+  start(here, "a", kInParts, "acme", "");
+  run(here, control.drain(kGate, {.by = "ada", .reason = "no more"}));
+  go(here, "a");
+  advance(1min);
+  EXPECT_EQ(seen_jobs, Ids{"a in"});
+  EXPECT_EQ(info(here, "a").state, RunState::kRunning) << "one that has begun is not refused";
+  const Job job{"acme", ""};
+  error_of<ConcurrencyLimitExceeded>(here, here.engine->start(kInParts, job, {.id = "b"}));
+  run(here, control.resume(kGate, {.by = "ada", .reason = "go on"}));
+  advance(2s);
+  EXPECT_EQ(seen_jobs, (Ids{"a in", "a again", "a stepped"}));
+  go(here, "a");
+  EXPECT_EQ(info(here, "a").state, RunState::kCompleted);
+  EXPECT_EQ(count_rows(here, "timer/"), 0U);
+}
+
+TEST_F(AdmissionTest, AStartOrSignalToOneThatEndsBeforeItIsReadPassesTheGateToo) {
+  Process& here = process();
+  Process& stranger = client();
+  start(here, "a", kLine, "acme");
+  start(here, "b", kLine, "acme");
+  kill(here);
+  // When these are read, the first one ends the run that the second one is for.
+  go(stranger, "a");
+  const Job job{"acme", "wait"};
+  const std::string word = "late";
+  run(stranger, stranger.engine->start_or_signal(kLine, job, {.id = "a"}, "go", word));
+  Process& next = process();
+  advance(1min);
+  EXPECT_EQ(holders(next, kAcme), Ids{"b"});
+  EXPECT_EQ(waiters(next, kAcme), Ids{"a"}) << "the next one of its id waits its turn";
+  go(next, "b");
+  EXPECT_EQ(info(next, "a").state, RunState::kCompleted);
+  EXPECT_EQ(info(next, "a").result, "late");
+  EXPECT_EQ(holders(next, kAcme), Ids{});
+  EXPECT_EQ(count_rows(next, "inbox/"), 0U);
 }
 
 // --- Many, and bad input -------------------------------------------------------------------------

@@ -63,6 +63,14 @@ class CollectedTest : public testing_runs::EngineWorld {
     const Page page{url, version};
     return run(in, in.engine->start(kIndexAll, page));
   }
+  auto index_once(Process& in, const std::string& url, int version, std::string_view key) {
+    const Page page{url, version};
+    return run(in, in.engine->start(kIndex, page, {.idempotency_key = key}));
+  }
+  auto index_all_once(Process& in, const std::string& url, int version, std::string_view key) {
+    const Page page{url, version};
+    return run(in, in.engine->start(kIndexAll, page, {.idempotency_key = key}));
+  }
 };
 
 TEST_F(CollectedTest, TheLastOfManyStartsIsDoneWhenNoMoreCome) {
@@ -141,6 +149,65 @@ TEST_F(CollectedTest, ABatchIsDoneWhenItIsFullOrOld) {
   EXPECT_EQ(run(here, handles[2].result()), (std::vector<int>{1, 2, 3}));
   advance(10s);
   EXPECT_EQ(run(here, handles[3].result()), std::vector<int>{4});
+}
+
+TEST_F(CollectedTest, TheSameStartMadeTwiceIsCollectedOnce) {
+  Process& here = process();
+  Process& there = process();
+  const auto first = index_all_once(here, "/a", 1, "one");
+  const auto again = index_all_once(there, "/a", 1, "one");
+  const auto second = index_all_once(there, "/a", 2, "two");
+  const auto once_more = index_all_once(here, "/a", 2, "two");
+  const auto without_key = index_all(here, "/a", 3);
+  EXPECT_EQ(first.id(), again.id());
+  EXPECT_EQ(second.id(), once_more.id());
+  advance(20s);
+  EXPECT_EQ(run(here, without_key.result()), (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(times_indexed, 1);
+}
+
+TEST_F(CollectedTest, TheSameStartCountsOnceAlsoWhenItsRunHasBegunOrEnded) {
+  Process& here = process();
+  const auto first = index_all_once(here, "/a", 1, "one");
+  const auto second = index_all_once(here, "/a", 2, "two");
+  advance(10s);
+  EXPECT_EQ(times_indexed, 1);
+  EXPECT_EQ(index_all_once(here, "/a", 2, "two").id(), second.id()) << "it goes on";
+  kill(here);
+  Process& next = process();
+  advance(1min);
+  // Also while others are collected.
+  const auto other = index_all(next, "/a", 7);
+  EXPECT_EQ(index_all_once(next, "/a", 1, "one").id(), first.id()) << "it has ended";
+  EXPECT_EQ(run(next, index_all_once(next, "/a", 2, "two").result()), (std::vector<int>{1, 2}));
+  advance(20s);
+  EXPECT_EQ(run(next, other.result()), std::vector<int>{7});
+  EXPECT_EQ(times_indexed, 2);
+}
+
+TEST_F(CollectedTest, TheSameStartDoesNotPutOffWhatIsDebounced) {
+  Process& here = process();
+  const auto first = index_once(here, "/a", 1, "one");
+  advance(4s);
+  const auto last = index_once(here, "/a", 2, "two");
+  advance(4s);
+  EXPECT_EQ(index_once(here, "/a", 1, "one").id(), first.id());
+  EXPECT_EQ(index_once(here, "/a", 2, "two").id(), last.id());
+  advance(2s);
+  EXPECT_EQ(times_indexed, 1) << "five seconds after the last new one";
+  EXPECT_EQ(run(here, index_once(here, "/a", 1, "one").result()), 2);
+}
+
+TEST_F(CollectedTest, AKeyIsKnownUntilItsRunIsPurged) {
+  Process& here = process();
+  const auto first = index_once(here, "/a", 1, "one");
+  advance(1min);
+  EXPECT_EQ(run(here, first.result()), 1);
+  run(here, here.engine->purge(0s));
+  const auto anew = index_once(here, "/a", 5, "one");
+  EXPECT_NE(anew.id(), first.id());
+  advance(1min);
+  EXPECT_EQ(run(here, anew.result()), 5);
 }
 
 TEST_F(CollectedTest, ManyThatComeAtOnceAreInOneBatchEach) {

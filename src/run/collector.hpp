@@ -5,7 +5,9 @@
 #include <boost/json/value.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <holdfast/collected.hpp>
 #include <holdfast/workflow_definition.hpp>
@@ -21,11 +23,20 @@ struct CollectorInput {
   std::int64_t wait_max_ns = 0;
   std::uint64_t size_max = 0;
   boost::json::value first;
+  std::optional<std::string> first_key{};  ///< Of a start that counts once.
 };
-BOOST_DESCRIBE_STRUCT(CollectorInput, (), (target, run_id, quiet_ns, wait_max_ns, size_max, first))
+BOOST_DESCRIBE_STRUCT(CollectorInput, (),
+                      (target, run_id, quiet_ns, wait_max_ns, size_max, first, first_key))
 
 /// The update by which it gets what comes later. The answer is the id of the run that does it.
 inline constexpr std::string_view kCollectedInput = "input";
+/// The same for one that counts once.
+inline constexpr std::string_view kCollectedOnce = "input with key";
+struct CollectedStart {
+  std::string key;
+  boost::json::value input;
+};
+BOOST_DESCRIBE_STRUCT(CollectedStart, (), (key, input))
 
 /// The workflows that collect: every engine knows them.
 [[nodiscard]] const Workflow<CollectorInput, void>& debouncer();

@@ -99,8 +99,8 @@ Task<boost::json::value> Engine::run_result(std::string id, std::string collecto
 }
 
 Task<detail::CollectedRun> Engine::collect(detail::CollectorTerms terms, std::string key,
-                                           boost::json::value input, std::string queue) {
-  return core_->collect(std::move(terms), std::move(key), std::move(input), std::move(queue));
+                                           boost::json::value input, detail::CollectTerms how) {
+  return core_->collect(std::move(terms), std::move(key), std::move(input), std::move(how));
 }
 
 Task<void> Engine::send_signal(std::string id, std::string name, boost::json::value payload,

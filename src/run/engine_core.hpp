@@ -27,6 +27,7 @@ struct StartTerms {
   std::string id;
   OnConflict on_conflict;
   std::string start_key;
+  bool keeps_start_key = true;  ///< False: it is for another run, and this one begins without it.
   std::string queue;
   Duration delay;
   Duration timeout;
@@ -61,7 +62,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                         StartTerms terms, std::optional<record::RunEvent> signal);
   // collector.cpp
   [[nodiscard]] Task<CollectedRun> collect(CollectorTerms terms, std::string key,
-                                           boost::json::value input, std::string queue);
+                                           boost::json::value input, CollectTerms how);
+  [[nodiscard]] Task<std::string> hand_to_collector(std::string collector, record::RunEvent update,
+                                                    const StartTerms& terms);
   /// Until the run is there, or will never be.
   [[nodiscard]] Task<void> until_collected(CollectedRun run);
 
@@ -114,8 +117,12 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                                                  std::string uid,
                                                                  record::RunEvent question,
                                                                  bool changes);
-  [[nodiscard]] Task<boost::json::value> ask_elsewhere(RunRow run, record::RunEvent question,
-                                                       bool changes);
+  [[nodiscard]] Task<std::optional<boost::json::value>> ask_this(RunRow run,
+                                                                 record::RunEvent question,
+                                                                 bool changes);
+  [[nodiscard]] Task<std::optional<boost::json::value>> ask_elsewhere(RunRow run,
+                                                                      record::RunEvent question,
+                                                                      bool changes);
 
   // The loops.
   [[nodiscard]] Task<void> take_share();

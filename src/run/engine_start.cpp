@@ -104,8 +104,8 @@ record::RunHead head_of(const std::string& type, const boost::json::value& input
   if (!terms.id.empty()) {
     head.set_id(terms.id);
   }
-  if (!terms.start_key.empty()) {
-    head.set_start_key(terms.start_key);
+  if (!terms.start_key.empty() && terms.keeps_start_key) {
+    head.add_start_keys(terms.start_key);
   }
   head.set_timeout_ns(terms.timeout.count());
   head.set_priority(terms.priority);
@@ -193,7 +193,7 @@ Task<std::optional<EngineCore::Started>> EngineCore::try_start(
   if (!terms.id.empty()) {
     extra.put(run_id_key(terms.id), name_row(place));
   }
-  if (!terms.start_key.empty()) {
+  if (!terms.start_key.empty() && terms.keeps_start_key) {
     extra.put(start_key_key(terms.start_key), name_row(place));
   }
   std::string id = id_of(head, place);
@@ -395,17 +395,21 @@ Task<boost::json::value> EngineCore::ask(std::string id, record::RunEvent questi
   }
   for (;;) {
     RunRow run = co_await find_open(id);
-    const auto tenure = tenure_of(run.place);
-    if (tenure == nullptr) {
-      boost::json::value answer = co_await ask_elsewhere(std::move(run), question, changes);
-      co_return answer;
-    }
-    std::optional<boost::json::value> answer =
-        co_await ask_here(tenure, run.place.uid, question, changes);
+    std::optional<boost::json::value> answer = co_await ask_this(std::move(run), question, changes);
     if (answer) {
       co_return *std::move(answer);
     }
   }
+}
+
+/// And no other of its id. Nothing: look for it again.
+Task<std::optional<boost::json::value>> EngineCore::ask_this(RunRow run, record::RunEvent question,
+                                                             bool changes) {
+  const auto tenure = tenure_of(run.place);
+  if (tenure == nullptr) {
+    return ask_elsewhere(std::move(run), std::move(question), changes);
+  }
+  return ask_here(tenure, std::move(run.place.uid), std::move(question), changes);
 }
 
 /// Nothing: the run is not here any more, or has ended.
@@ -440,15 +444,22 @@ Task<std::optional<boost::json::value>> EngineCore::ask_here(std::shared_ptr<Ten
   co_return given;
 }
 
-Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent question,
-                                                   bool changes) {
+/// Nothing: it has changed meanwhile.
+Task<std::optional<boost::json::value>> EngineCore::ask_elsewhere(RunRow run,
+                                                                  record::RunEvent question,
+                                                                  bool changes) {
   const StoreTime now = co_await world_->store.time();
   const std::string key = reply_key(world_->session.id(), world_->next_uid(now));
   Watch watch = world_->store.watch(key);
   record::RunMessage message = message_of(
       changes ? record::RunMessage::EVENT : record::RunMessage::QUERY, std::move(question));
+  message.set_format(kRunFormat);
   message.set_reply_key(key);
-  co_await send(id_of(run.head, run.place), std::move(message));
+  const bool is_sent = co_await try_send(std::move(run), std::move(message));
+  std::optional<boost::json::value> answer;
+  if (!is_sent) {
+    co_return answer;
+  }
   std::optional<Entry> row;
   while (!row) {
     co_await watch.changed();
@@ -459,7 +470,8 @@ Task<boost::json::value> EngineCore::ask_elsewhere(RunRow run, record::RunEvent 
   if (reply.has_failure()) {
     std::rethrow_exception(answer_exception_of(reply.failure()));
   }
-  co_return parse_payload(reply.payload());
+  answer = parse_payload(reply.payload());
+  co_return answer;
 }
 
 // --- Results -------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ namespace {
 constexpr std::string_view kEntranceRequest = "admission";
 
 std::vector<AdmissionGate> gates_to_ask(const Admission& admission, const record::RunHead& head) {
+  if (head.step_limits_size() > 0) {
+    return {};  // Whatever the definition says by now, it would have to wait for itself.
+  }
   const std::string key = admission.key_of(parse_payload(head.input()));
   std::vector<AdmissionGate> gates = admission.gates(key);
   std::erase_if(gates, [&](const AdmissionGate& gate) {
@@ -64,11 +67,9 @@ GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, Sto
   request.reason = "to run '" + who.head.type() + "'";
   request.queue_max = queue_max_of(who);
   request.deadline = deadline_of_wait(who, now);
-  request.actors.push_back(run_actor(who.place.uid));
-  request.actors.insert(request.actors.end(), who.head.parent().blocked().begin(),
-                        who.head.parent().blocked().end());
-  request.may_hold_others =
-      request.actors.size() > 1 || !is_first || who.holds_locks || who.head.holds_size() > 0;
+  request.actors = run_actors(who.head, who.place.uid);
+  request.may_hold_others = who.head.has_parent() || request.actors.size() > 1 || !is_first ||
+                            who.holds_locks || who.head.holds_size() > 0;
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(who.place.uid);
@@ -158,6 +159,23 @@ bool is_of_definition(const std::exception_ptr& error) {
   return failure_of(error).code() == static_cast<int>(ErrorCode::kDefinitionMismatch);
 }
 
+/// Fails it if the store says something else of one of them.
+Task<void> check_step_limits(Store& store, Entrance& entrance) {
+  for (const AdmissionGate& gate : entrance.step_limits) {
+    GateRows rows{GateKeys(gate.name)};
+    const std::optional<Entry> head = co_await store.get(rows.keys().head(), Read::kApplied);
+    if (head) {
+      rows.read_head(*head);
+    }
+    try {
+      define(rows, gate.definition);
+    } catch (const DefinitionMismatch&) {
+      entrance.outcome = Entrance::Outcome::kFailed;
+      entrance.error = std::current_exception();
+    }
+  }
+}
+
 /// What the store says of a gate.
 Task<void> read_definition(Store& store, AdmissionGate& gate) {
   const std::optional<GateInfo> info = co_await inspect_gate(store, gate.name, 1);
@@ -191,6 +209,14 @@ Task<std::size_t> ask_at_first(RunWorld& world, const Applicant& who, Entrance& 
 
 const RunGates::Ask& Entrance::ask_at(const AdmissionGate& gate) const {
   return deeds.at(gate.name).asks.front();
+}
+
+std::vector<Limit> step_limits_of(const record::RunHead& head) {
+  std::vector<Limit> limits;
+  for (const record::RunStepLimit& limit : head.step_limits()) {
+    limits.emplace_back(limit.gate(), limit.capacity());
+  }
+  return limits;
 }
 
 std::string entrance_holder_key(std::string_view gate, std::string_view uid) {
@@ -236,6 +262,13 @@ Task<Entrance> ask_for_entrance(RunWorld& world, Applicant who, StoreTime now) {
   } catch (const Error&) {
     entrance.outcome = Entrance::Outcome::kFailed;
     entrance.error = std::current_exception();
+  }
+  if (who.admission.terms().hold == HoldSlot::kForStep) {
+    if (!who.has_begun) {  // Else it goes on as it began.
+      entrance.step_limits = std::move(gates);
+      co_await check_step_limits(world.store, entrance);
+    }
+    co_return entrance;
   }
   bool is_read_anew = false;
   std::size_t count = gates.size();
@@ -295,6 +328,11 @@ void note_entrance(record::RunHead& head, const Entrance& entrance, std::string_
   record::RunAdmission& stands = *head.mutable_admission();
   const bool waits = entrance.outcome == Entrance::Outcome::kWaits;
   head.set_waits(waits);
+  for (const AdmissionGate& gate : entrance.step_limits) {
+    record::RunStepLimit& limit = *head.add_step_limits();
+    limit.set_gate(gate.name);
+    limit.set_capacity(gate.definition.capacity);
+  }
   for (const AdmissionGate& gate : entrance.gates) {
     const bool is_held = !waits || &gate != &entrance.gates.back();
     if (is_held && gate.is_held) {

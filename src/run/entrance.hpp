@@ -10,6 +10,7 @@
 #include <run.pb.h>
 
 #include <holdfast/admission.hpp>
+#include <holdfast/run_lock.hpp>
 
 #include "run_gates.hpp"
 #include "run_place.hpp"
@@ -33,6 +34,8 @@ struct Entrance {
   std::exception_ptr error{};
   /// In the order in which they were asked; those behind the one where it waits were not.
   std::vector<AdmissionGate> gates;
+  /// Those that its steps ask at, instead of itself.
+  std::vector<AdmissionGate> step_limits;
   RunGates::DeedsByGate deeds;
   RunGates::Change change;
   /// A run that it can join instead. Empty: none.
@@ -77,6 +80,9 @@ struct Outgoing {
                                                   StoreTime now);
 /// To those who were let in by a commit; their rows are there.
 [[nodiscard]] std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told);
+
+/// Under which the steps of the run are.
+[[nodiscard]] std::vector<Limit> step_limits_of(const record::RunHead& head);
 
 /// The row of a run that is let in.
 [[nodiscard]] std::string entrance_holder_key(std::string_view gate, std::string_view uid);

@@ -33,6 +33,8 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.answers.assign(head.answers().begin(), head.answers().end());
   facts.started_at = time_of(head.started_at_ns());
+  facts.step_limits = step_limits_of(head);
+  facts.step_priority = head.priority();
   return facts;
 }
 
@@ -108,9 +110,10 @@ void LiveRun::remember(Activated& activated, const record::Activation& row, Stor
       }
       const record::RunOperation& begun =
           row.operations(static_cast<int>(child.operation - next_operation_));
-      children_.emplace(child.operation,
-                        Child{place_of(begun.child()), static_cast<ParentClose>(begun.value()),
-                              child.terms.takes_lock});
+      children_.emplace(
+          child.operation,
+          Child{place_of(begun.child()), static_cast<ParentClose>(begun.value()),
+                child.terms.takes_lock, child.terms.id, machine_.waits_for_one_alone()});
       if (child.terms.takes_lock) {
         locks_.erase(*child.terms.takes_lock);
       }
@@ -148,6 +151,8 @@ void LiveRun::recall(std::uint64_t operation, const record::RunAttempts& attempt
     }
   }
 }
+
+void LiveRun::expect(std::vector<Mail> mails) { mail_ = std::move(mails); }
 
 void LiveRun::resume() {
   const bool begins_anew = must_enter();
@@ -369,20 +374,28 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     if (!activated.uses.empty()) {
       co_await settle_light_uses(activated, state);
     }
+    // What brings news keeps it at work; what it asks for at gates may.
+    const bool may_rest = state.events.empty() && may_let_go(activated);
+    const bool asks = !activated.locks.empty() || !activated.uses.empty();
     LockChanges locks;
-    if (comes_in) {
+    if (may_rest && !asks) {
+      locks = co_await settle_letting_go(activated, now, entrance);
+    } else if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
     } else if (!activated.locks.empty() || holds_or_waits() || !activated.uses.empty() ||
                asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
-    const bool has_news = !state.events.empty() || !locks.events.empty() || locks.any_granted;
-    if (!has_news && may_let_go(activated)) {
+    if (may_rest && asks && locks.events.empty() && !locks.any_granted) {
       locks.gates = {};
       locks = co_await settle_letting_go(activated, now, entrance);
     }
     if (locks.is_shut_out) {
       co_return std::nullopt;
+    }
+    std::optional<ChildWait> child_wait;
+    if (!children_.empty()) {
+      child_wait = co_await settle_wait(activated, locks, state);
     }
     std::vector<record::RunEvent>& held = state.events;
     std::ranges::move(locks.events, std::back_inserter(held));
@@ -423,6 +436,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       if (!held.empty()) {
         machine_.hold(std::move(held));
       }
+      child_wait_ = std::move(child_wait);
       after_commit_of(locks, activated, writing, outcome->committed()->version);
       after_commit(writing, activated, mails, outcome->committed()->version, now);
       deliver_granted();
@@ -559,7 +573,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
 /// It waits for others: the store has all that is needed to go on with it.
 Task<bool> LiveRun::leave_memory() {
   record::Activation nothing;
-  if (has_work_besides(nothing) || has_kept()) {
+  if (has_work_besides(nothing) || !can_leave_kept()) {
     co_return true;
   }
   if (!waits_in_store_) {
@@ -577,13 +591,16 @@ Task<bool> LiveRun::leave_memory() {
     head_version_ = outcome->committed()->version;
     waits_in_store_ = true;
   }
+  std::vector<Mail> kept;
   {
     const std::lock_guard lock(mutex_);
     if (!mail_.empty()) {
       co_return true;
     }
     gone_ = true;
+    kept = std::exchange(kept_, {});
   }
+  tenure_->set_aside(uid_, kept);
   tenure_->forget(*this);
   ended_.ring();
   co_return false;

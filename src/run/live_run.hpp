@@ -21,6 +21,7 @@
 
 #include "bell.hpp"
 #include "entrance.hpp"
+#include "gate/gate_deadlock.hpp"
 #include "run_gates.hpp"
 #include "run_machine.hpp"
 #include "run_place.hpp"
@@ -118,6 +119,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// The same for the permits of its steps, and for what it did at gates with leases.
   [[nodiscard]] Task<void> look_for_permits();
   [[nodiscard]] Task<void> look_for_uses();
+  [[nodiscard]] Task<void> look_for_wait();
+  /// What has come for it while it was not here.
+  void expect(std::vector<Mail> mails);
   /// What was under way goes on.
   void resume();
   void resume_steps();
@@ -160,6 +164,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     RunPlace place;
     ParentClose close = ParentClose::kTerminate;
     std::optional<std::uint64_t> lock{};  ///< Of the run, by its operation, that passed to it.
+    std::string id{};                     ///< Empty: it was given none.
+    bool knows_who_waits = false;  ///< By its head: the run has waited for it from the start.
   };
   /// A lock that it holds or waits for.
   struct OpenLock {
@@ -299,6 +305,19 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void deliver_granted();
   void deliver_found();
 
+  // live_run_waits.cpp: waits for children that were begun earlier.
+  /// That it does nothing but wait for, and others may have to know.
+  struct ChildWait {
+    std::uint64_t operation = 0;
+    WaitForEnd wait;
+  };
+  [[nodiscard]] std::optional<ChildWait> wait_for_child() const;
+  /// The one after the activation, with what is to be committed for it; nothing: there is none, or
+  /// it is refused, which becomes an event.
+  [[nodiscard]] Task<std::optional<ChildWait>> settle_wait(const Activated& activated,
+                                                           const LockChanges& locks,
+                                                           StateChanges& changes);
+
   // live_run_admission.cpp
   /// At one of its workflow.
   [[nodiscard]] bool waits_at_gate() const noexcept {
@@ -323,6 +342,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                         Batch answers);
   [[nodiscard]] std::vector<Mail> take_kept();
   [[nodiscard]] bool has_kept() const;
+  /// All of it is in the store, and nobody here waits for an answer.
+  [[nodiscard]] bool can_leave_kept() const;
   /// Nothing of it is under way after the activation, and it is to hold its slots no longer.
   [[nodiscard]] bool may_let_go(const Activated& activated) const;
   [[nodiscard]] Task<LockChanges> settle_letting_go(Activated& activated, StoreTime now,
@@ -348,6 +369,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   static void settle_permits(Activated& activated, const LockChanges& changes);
   void write_first_waits(Writing& writing, const Activated& activated, StoreTime now) const;
   void drop_permit_rows(Writing& writing, std::uint64_t operation) const;
+  static void drop_permit_messages(Writing& writing, const StepPermits& permits);
   void begin_step(std::uint64_t operation, Version version);
   void ask_for_permits(std::uint64_t operation);
   /// Of one step, until it waits or can begin.
@@ -384,6 +406,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::uint64_t next_operation_ = 0;
   std::map<std::uint64_t, StoreTime> timers_;
   std::map<std::uint64_t, Child> children_;
+  std::optional<ChildWait> child_wait_;  // That the store knows of.
   std::map<std::uint64_t, OpenLock> locks_;
   std::map<std::uint64_t, StepPermits> permits_;  // Of open steps under limits.
   std::map<std::uint64_t, GateUse> uses_;         // That the code does not know the outcome of.

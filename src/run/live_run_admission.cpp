@@ -125,6 +125,9 @@ Task<bool> LiveRun::enter() {
                         std::back_inserter(writing.messages));
       head_version_ = version;
       waits_in_store_ = head_.waits();
+      if (next_row_ == 0) {
+        machine_.limit_steps(step_limits_of(head_));
+      }
       note_timers(writing);
       if (!writing.messages.empty()) {
         tenure_->run(send_on(shared_from_this(), std::move(writing)));
@@ -282,6 +285,12 @@ bool LiveRun::has_kept() const {
   return !kept_.empty();
 }
 
+bool LiveRun::can_leave_kept() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(
+      kept_, [](const Mail& mail) { return !mail.consumed.empty() && mail.answer == nullptr; });
+}
+
 // --- In the commit of an activation --------------------------------------------------------------
 
 /// What it prepared is used if nothing else is done at gates: else all of them have to be taken in
@@ -314,8 +323,10 @@ Task<LiveRun::LockChanges> LiveRun::settle_entrance(Activated& activated, StoreT
 }
 
 bool LiveRun::may_let_go(const Activated& activated) const {
-  const bool is_asked_to =
-      admission_ != nullptr && admission_->terms().hold == HoldSlot::kWhileBusy;
+  // One whose steps hold the slots has none itself, whatever the definition says by now.
+  const bool is_asked_to = admission_ != nullptr &&
+                           admission_->terms().hold == HoldSlot::kWhileBusy &&
+                           head_.step_limits_size() == 0;
   if (!is_asked_to || head_.admission().state() != record::RunAdmission::IN || activated.end ||
       !activated.steps.empty()) {
     return false;

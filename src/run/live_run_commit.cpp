@@ -316,6 +316,9 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
     drop_timer(writing, time_of(head_.deadline_ns()), kDeadlineTimer);
   }
   drop_wait_timers(writing);
+  if (child_wait_) {
+    end_wait_for_end(writing.batch, child_wait_->wait);
+  }
   for (const auto& [operation, child] : children_) {
     if (child.lock && contains(released, operation)) {
       continue;  // To be terminated as well would look as if it had not been released.
@@ -369,10 +372,16 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.set_timeout_ns(head_.timeout_ns());
   next.set_chain_deadline_ns(head_.chain_deadline_ns());
   next.set_deadline_ns(deadline_of(next));
-  next.set_start_key(head_.start_key());
+  *next.mutable_start_keys() = head_.start_keys();
   *next.mutable_attributes() = head_.attributes();
   *next.mutable_holds() = head_.holds();
+  for (record::RunHold& hold : *next.mutable_holds()) {
+    if (hold.actor().empty()) {
+      hold.set_actor(run_actor(uid_));
+    }
+  }
   *next.mutable_admission() = head_.admission();
+  *next.mutable_step_limits() = head_.step_limits();
   next.set_priority(head_.priority());
   if (head_.has_parent()) {
     *next.mutable_parent() = head_.parent();
@@ -420,8 +429,8 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
   head.mutable_parent()->set_operation(child.operation);
   head.mutable_parent()->set_id(id_of(head_, place()));
   if (is_all_it_waits_for) {
-    *head.mutable_parent()->mutable_blocked() = head_.parent().blocked();
-    head.mutable_parent()->add_blocked(run_actor(uid_));
+    const std::vector<std::string> blocked = run_actors(head_, uid_);
+    head.mutable_parent()->mutable_blocked()->Assign(blocked.begin(), blocked.end());
   }
   *head.mutable_parent()->mutable_place() = record_of(place());
   if (child.terms.takes_lock) {
@@ -429,6 +438,10 @@ void LiveRun::write_child(Writing& writing, record::RunOperation& operation,
     record::RunHold& hold = *head.add_holds();
     hold.set_gate(gate);
     hold.set_holder_key(run_holder_key(gate, uid_, *child.terms.takes_lock));
+  }
+  for (const std::string& key : child.terms.start_keys) {
+    head.add_start_keys(key);
+    writing.batch.put(start_key_key(key), name_row(where));
   }
   const PartitionKeys there(where.queue, where.partition);
   writing.batch.put(there.run(uid), head.SerializeAsString());

@@ -67,7 +67,7 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 }  // namespace
 
 /// What waits for others only by this lock, and holds something that others may wait for, can be
-/// part of a circle.
+/// part of a circle. So can a child: its parent may wait for it, now or later.
 GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
                                  bool is_all_it_waits_for, StoreTime now, std::uint32_t attempt) {
   GateRequest request;
@@ -83,11 +83,9 @@ GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms
   if (terms.timeout && terms.may_wait()) {
     request.deadline = now + *terms.timeout;
   }
-  request.actors.push_back(run_actor(uid_));
-  request.actors.insert(request.actors.end(), head_.parent().blocked().begin(),
-                        head_.parent().blocked().end());
-  request.may_hold_others =
-      is_all_it_waits_for && (request.actors.size() > 1 || holds_or_waits() || has_permits());
+  request.actors = run_actors(head_, uid_);
+  request.may_hold_others = is_all_it_waits_for && (head_.has_parent() || holds_or_waits() ||
+                                                    has_permits() || request.actors.size() > 1);
   const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
@@ -171,7 +169,8 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
     ask.definition = lock.terms.definition;
     ask.request = request_for(lock.operation, lock.terms, is_all, now);
     // What is let go of in the same commit closes no circle.
-    ask.request.may_hold_others = is_all && (keeps_some || ask.request.actors.size() > 1);
+    ask.request.may_hold_others =
+        is_all && (keeps_some || head_.has_parent() || ask.request.actors.size() > 1);
     ask.victim = lock.terms.victim;
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }

@@ -82,6 +82,7 @@ void LiveRun::add_permit_asks(const Activated& activated, bool is_all_it_waits_f
       RunGates::Ask ask;
       ask.operation = step.operation;
       ask.definition = terms.definition;
+      ask.as_stored = terms.as_stored;
       ask.request = request_for(step.operation, terms, is_all_it_waits_for, now, 1);
       deeds[terms.gate].asks.push_back(std::move(ask));
     }
@@ -129,7 +130,11 @@ void LiveRun::drop_permit_rows(Writing& writing, std::uint64_t operation) const 
   if (permits->second.deadline) {
     drop_timer(writing, *permits->second.deadline, operation);
   }
-  for (const std::string& message : permits->second.messages) {
+  drop_permit_messages(writing, permits->second);
+}
+
+void LiveRun::drop_permit_messages(Writing& writing, const StepPermits& permits) {
+  for (const std::string& message : permits.messages) {
     writing.batch.erase(message);
     writing.messages_gone.push_back(message);
   }
@@ -229,6 +234,7 @@ Task<void> LiveRun::take_permits(std::shared_ptr<StepRun> step) {
     RunGates::Ask& ask = deeds[terms.gate].asks.emplace_back();
     ask.operation = operation;
     ask.definition = terms.definition;
+    ask.as_stored = terms.as_stored;
     ask.request =
         request_for(operation, terms, machine_.waits_for_one_alone(), now, step->attempt_number());
     std::exception_ptr refusal;
@@ -236,6 +242,7 @@ Task<void> LiveRun::take_permits(std::shared_ptr<StepRun> step) {
       refusal = refusal_of_permit(terms.gate, ask);
       if (!refusal && ask.asked.outcome == Asked::Outcome::kWaits) {
         write_wait(writing, *step, ask.asked.key);
+        drop_permit_messages(writing, permits);  // There will be another one.
       }
       return refusal == nullptr;
     };
@@ -249,6 +256,7 @@ Task<void> LiveRun::take_permits(std::shared_ptr<StepRun> step) {
     }
     if (ask.asked.outcome == Asked::Outcome::kWaits) {
       permits.wait(ask.asked.key);
+      permits.messages.clear();
       permits.deadline = step->deadline();
       step->wait_for_permit();
       co_return;

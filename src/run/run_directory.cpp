@@ -2,10 +2,12 @@
 #include "run_directory.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <holdfast/error.hpp>
 #include <holdfast/gate_inspection.hpp>
@@ -247,8 +249,8 @@ Task<void> purge_run(Store& store, RunRow run) {
   // The head goes last, so that what is left of a run can be found again.
   Batch last;
   last.require_version(keys.run(run.place.uid), run.version).erase(keys.run(run.place.uid));
-  const std::array<std::string, 2> names{run_id_key(id_of(run.head, run.place)),
-                                         start_key_key(run.head.start_key())};
+  std::vector<std::string> names{run_id_key(id_of(run.head, run.place))};
+  std::ranges::transform(run.head.start_keys(), std::back_inserter(names), start_key_key);
   for (const std::string& key : names) {
     const std::optional<Entry> name = co_await store.get(key, Read::kApplied);
     if (name && place_of(read_row<record::RunName>(*name, "the name").place()) == run.place) {

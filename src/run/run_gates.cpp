@@ -228,7 +228,9 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
         continue;
       }
       fault_of = &one.error;
-      define(rows, one.definition);
+      if (!one.as_stored || !rows.exists()) {
+        define(rows, one.definition);
+      }
       check_request(rows, one.request);
       one.asked = ask(rows, leases, one.request, now);
       if (one.asked.outcome == Asked::Outcome::kHeld) {

@@ -58,6 +58,7 @@ class RunGates {
     GateDefinition definition;
     GateRequest request;
     bool ends_at_once = false;  ///< If it is held, it is let go of by the same change.
+    bool as_stored = false;     ///< See `LockTerms`.
     DeadlockVictim victim = DeadlockVictim::kRequester;
     /// What came of it: a failure, or else `asked`, and, if it is held, its slots.
     std::exception_ptr error{};

@@ -83,6 +83,14 @@ Task<boost::json::value> with_limited_step(Context& ctx, boost::json::value) {
   co_return said;
 }
 
+Task<boost::json::value> with_refused_wait(Context& ctx, boost::json::value) {
+  const RunLock lock = co_await ctx.lock("m");
+  auto child = ctx.child<int>("child", nullptr);
+  co_await ctx.sleep(1h);
+  const auto said = co_await ctx.attempt(child);
+  co_return boost::json::value{said.message().c_str()};
+}
+
 /// What happens to a run, activation by activation.
 struct Script {
   Body body;
@@ -111,6 +119,8 @@ std::map<std::string, Script> scripts() {
   const Event not_now = with(event_of(Event::LOCK_SETTLED, 2), nullptr);
   Event circle = with_code(event_of(Event::LOCK_SETTLED, 3), "holdfast::DeadlockError", "", 300);
   circle.set_payload(R"([["run-1","table","run-2"],["run-2","m","run-1"]])");
+  Event no_wait = with_code(event_of(Event::WAIT_REFUSED, 1), "holdfast::DeadlockError", "", 300);
+  no_wait.set_payload(R"([["run-1","its child","run-2"],["run-2","m","run-1"]])");
   return {
       {"lock",
        {with_lock,
@@ -119,6 +129,9 @@ std::map<std::string, Script> scripts() {
          {{fired(1)}, {not_now}},
          {{}, {circle}},
          {{cancel()}, {}}}}},
+      {"refused_wait",
+       {with_refused_wait,
+        {{{started()}, {}}, {{locked}, {}}, {{fired(2)}, {no_wait}}, {{signalled("x", 1)}, {}}}}},
       {"limited_step", {with_limited_step, {{{started()}, {}}, {{ended(0, 42)}, {}}}}},
       {"step", {with_step, {{{started()}, {}}, {{ended(0, "r-1")}, {}}, {{second_try}, {}}}}},
       {"sleep", {with_sleep, {{{started()}, {}}, {{fired(0)}, {}}, {{fired(1)}, {}}}}},
@@ -222,7 +235,7 @@ TEST_P(GoldenJournals, AreWhatTheCodeOfTodayWrites) {
 INSTANTIATE_TEST_SUITE_P(Operations, GoldenJournals,
                          ::testing::Values("step", "sleep", "signal", "child", "state",
                                            "state_by_uid", "permit", "permit_run", "lock",
-                                           "limited_step"),
+                                           "limited_step", "refused_wait"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

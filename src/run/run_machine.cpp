@@ -284,6 +284,9 @@ void RunMachine::deliver(const Event& event) {
     case Event::GATE_SETTLED:
       settle(event);
       break;
+    case Event::WAIT_REFUSED:
+      refuse_wait(event);
+      break;
     case Event::LOCK_LOST:
       lose_lock(event.operation());
       break;
@@ -313,6 +316,11 @@ void RunMachine::go_on() {
   do {
     activator_.drain();
   } while (settle_conditions());
+}
+
+void RunMachine::limit_steps(std::vector<Limit> limits) {
+  HOLDFAST_CHECK(!root_, "the steps of a run were limited after its start");
+  facts_.step_limits = std::move(limits);
 }
 
 void RunMachine::start() {
@@ -399,6 +407,14 @@ void RunMachine::settle_lock(const Event& event, RunOperation& operation) {
       locks_.erase(event.operation());
     }
     operation.settle(std::move(granted));
+  }
+}
+
+/// The child is asked to stop, as any that nobody waits for any more.
+void RunMachine::refuse_wait(const Event& event) {
+  if (const Operation operation = pending_.take(event.operation())) {
+    current_.given_up.push_back(event.operation());
+    operation->fail(lock_exception_of(event.failure(), event.payload()));
   }
 }
 

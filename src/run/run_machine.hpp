@@ -34,8 +34,8 @@ inline constexpr std::size_t kOperationNameBytesMax = 255;
 
 /// The limits that the attempts of a step are under.
 struct StepLimits {
-  std::vector<LockTerms> wanted;  ///< In the order of their names.
-  std::size_t own = 0;            ///< Which of them is the step's own.
+  std::vector<LockTerms> wanted;  ///< In the order in which they are taken.
+  std::size_t own = 0;            ///< Which of them is the step's own, or the first of the run.
   /// Those that the journal has, if it is replayed: the code may say something else by now.
   std::vector<std::string> in_journal;
 
@@ -156,6 +156,7 @@ class RunMachine {
     std::vector<record::RunAnswer> answers{};
     /// That each of its steps is under, besides its own. Transactions are not.
     std::vector<Limit> step_limits{};
+    int step_priority = 0;  ///< Among those who wait there.
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);
@@ -192,6 +193,9 @@ class RunMachine {
   [[nodiscard]] bool waits_for_one_alone() const {
     return pending_.size() == 1 && signals_.awaited().empty() && conditions_.empty();
   }
+  [[nodiscard]] bool is_pending(std::uint64_t operation) const {
+    return pending_.contains(operation);
+  }
   /// Whether it has dealt with that update, or one before it in its chain: it counts no more.
   [[nodiscard]] bool knows_update(const std::string& request) const {
     return updates_.find(request) != nullptr;
@@ -206,6 +210,8 @@ class RunMachine {
   // For `Context`.
 
   [[nodiscard]] const Facts& facts() const noexcept { return facts_; }
+  /// They were not known when it was made. Before it is started.
+  void limit_steps(std::vector<Limit> limits);
   [[nodiscard]] const std::string& root_id() const noexcept {
     return facts_.root_id.empty() ? facts_.id : facts_.root_id;
   }
@@ -283,6 +289,7 @@ class RunMachine {
   void start();
   void settle(const Event& event);
   void settle_lock(const Event& event, RunOperation& operation);
+  void refuse_wait(const Event& event);
   void lose_lock(std::uint64_t operation);
   void permit_began(std::uint64_t operation);
   void permit_told(const Event& event);
@@ -307,7 +314,7 @@ class RunMachine {
   [[nodiscard]] const record::RunOperation* expected() const noexcept;
 
   const WorkflowCode& code_;
-  const Facts facts_;
+  Facts facts_;
   Context context_{*this};
   Activator activator_;
   TaskContext task_;

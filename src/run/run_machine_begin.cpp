@@ -31,12 +31,22 @@ LockTerms terms_of(const Limit& limit, std::string_view step) {
   return terms;
 }
 
+/// By name, so that no two steps wait for each other; but a name that others begin with comes after
+/// those: who waits for the permit of a key does not keep one of all from the other keys.
+bool is_taken_before(std::string_view one, std::string_view other) {
+  const bool is_longer = one.size() > other.size() && one.starts_with(other);
+  const bool is_shorter = one.size() < other.size() && other.starts_with(one);
+  return is_longer || (!is_shorter && one < other);
+}
+
 }  // namespace
 
 StepLimits RunMachine::limits_of(std::string_view step, const StepOptions& options) const {
   StepLimits limits;
   for (const Limit& limit : facts_.step_limits) {
-    limits.wanted.push_back(terms_of(limit, step));
+    LockTerms& of_run = limits.wanted.emplace_back(terms_of(limit, step));
+    of_run.priority = facts_.step_priority;
+    of_run.as_stored = true;
   }
   if (options.limit != nullptr) {
     LockTerms own = terms_of(*options.limit, step);
@@ -45,8 +55,9 @@ StepLimits RunMachine::limits_of(std::string_view step, const StepOptions& optio
     std::erase_if(limits.wanted, [&](const LockTerms& other) { return other.gate == own.gate; });
     limits.wanted.push_back(std::move(own));
   }
-  const std::string own = limits.wanted.back().gate;
-  std::ranges::sort(limits.wanted, {}, &LockTerms::gate);
+  const std::string own =
+      options.limit != nullptr ? options.limit->name() : facts_.step_limits.front().name();
+  std::ranges::sort(limits.wanted, is_taken_before, &LockTerms::gate);
   const auto place = std::ranges::find(limits.wanted, own, &LockTerms::gate);
   limits.own = static_cast<std::size_t>(place - limits.wanted.begin());
   return limits;
@@ -128,8 +139,13 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
   child.operation = operation->number();
   child.type = type;
   child.input = std::move(input);
-  child.terms = {std::string(options.id), std::string(options.queue), options.parent_close,
-                 options.timeout,         options.priority,           options.is_root};
+  child.terms = {std::string(options.id),
+                 std::string(options.queue),
+                 options.parent_close,
+                 options.timeout,
+                 options.priority,
+                 options.is_root,
+                 {options.idempotency_keys.begin(), options.idempotency_keys.end()}};
   return operation;
 }
 

@@ -80,6 +80,9 @@ void check_options(std::string_view child, const ChildOptions& options) {
   check_not_negative("child", child, "timeout", options.timeout);
   check_name_length(child, "id", options.id);
   check_name_length(child, "queue", options.queue);
+  for (const std::string& key : options.idempotency_keys) {
+    check_name_length(child, "an idempotency key", key);
+  }
   if (options.priority < kGatePriorityMin || options.priority > kGatePriorityMax) {
     refuse_option("child '", child, "': priority is ", options.priority, "; give ",
                   kGatePriorityMin, " to ", kGatePriorityMax);

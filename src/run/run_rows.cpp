@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "run_failure.hpp"
+#include "run_gates.hpp"
 #include "run_payload.hpp"
 
 namespace holdfast::detail {
@@ -73,6 +74,20 @@ std::string reply_row(const boost::json::value& value, const std::exception_ptr&
 
 std::string id_of(const record::RunHead& head, const RunPlace& place) {
   return head.id().empty() ? id_of_place(place) : head.id();
+}
+
+std::vector<std::string> run_actors(const record::RunHead& head, std::string_view uid) {
+  std::vector<std::string> actors{run_actor(uid)};
+  const auto add = [&](const std::string& actor) {
+    if (!actor.empty() && std::ranges::find(actors, actor) == actors.end()) {
+      actors.push_back(actor);
+    }
+  };
+  for (const record::RunHold& hold : head.holds()) {
+    add(hold.actor());
+  }
+  std::ranges::for_each(head.parent().blocked(), add);
+  return actors;
 }
 
 std::string root_uid_of(const record::RunHead& head, const RunPlace& place) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include <run.pb.h>
 
@@ -60,6 +61,10 @@ template <class Record>
 
 /// The id of the run at `place`.
 [[nodiscard]] std::string id_of(const record::RunHead& head, const RunPlace& place);
+/// The actors at gates that cannot go on while the run waits: itself, those as which it holds
+/// something, and those who wait for its end.
+[[nodiscard]] std::vector<std::string> run_actors(const record::RunHead& head,
+                                                  std::string_view uid);
 /// Under which the cells are that it shares.
 [[nodiscard]] std::string root_uid_of(const record::RunHead& head, const RunPlace& place);
 [[nodiscard]] RunInfo info_of(const record::RunHead& head, const RunPlace& place);

@@ -81,6 +81,24 @@ TEST(RunSteps, OneThatNamesALimitOfTheRunIsUnderItOnce) {
   EXPECT_EQ(limits.wanted[0].priority, 7);
 }
 
+TEST(RunSteps, TakeThePermitOfAKeyBeforeThatOfAll) {
+  const Limit own("admission/b", 1);
+  RunMachine::Facts facts{"run-1", "test", nullptr};
+  facts.step_limits = {Limit("admission/a/key", 1), Limit("admission/a", 2)};
+  facts.step_priority = 5;
+  Machine machine(one_step({.limit = &own}), facts);
+  const StepLimits limits = machine.step(started()).steps.at(0).limits;
+  ASSERT_EQ(limits.wanted.size(), 3U);
+  EXPECT_EQ(limits.wanted[0].gate, "admission/a/key");
+  EXPECT_EQ(limits.wanted[1].gate, "admission/a");
+  EXPECT_EQ(limits.wanted[2].gate, "admission/b");
+  EXPECT_EQ(limits.own, 2U);
+  EXPECT_EQ(limits.wanted[0].priority, 5);
+  EXPECT_EQ(limits.wanted[2].priority, 0);
+  Machine without_own(one_step({}), facts);
+  EXPECT_EQ(without_own.step(started()).steps.at(0).limits.own, 0U) << "that of the key";
+}
+
 TEST(RunSteps, HaveAKeyOfTheRunAndTheirNumber) {
   Machine machine(one_step({}), RunMachine::Facts{"run-1", "test", nullptr, "uid-7"});
   EXPECT_EQ(machine.step(started()).steps.at(0).terms.idempotency_key, "uid-7:0");

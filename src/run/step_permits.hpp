@@ -16,7 +16,7 @@
 namespace holdfast::detail {
 
 /// The permits that an attempt of a step needs, as far as it has them. It takes one after the
-/// other, in the order of their names: so no two steps wait for each other on their account.
+/// other, in one order for all: so no two steps wait for each other on their account.
 class StepPermits {
  public:
   /// A gate at which it is.

@@ -330,13 +330,17 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
   co_await run->look_for_locks();
   co_await run->look_for_permits();
   co_await run->look_for_uses();
+  co_await run->look_for_wait();
   co_await unpark(uid);
+  std::vector<Mail> mails = co_await mail_set_aside(uid);
+  run->expect(std::move(mails));
   {
     const std::lock_guard lock(mutex_);
     if (is_over()) {
       co_return Found{};
     }
     runs_.emplace(run->uid(), run);
+    aside_.erase(uid);
   }
   world_->rests.ring();
   run->resume();

@@ -100,6 +100,9 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.
   void return_mail(std::vector<Mail> mails);
+  /// What has come for a run that leaves the memory before it could read it: it stays in the store,
+  /// and is for whoever brings the run back.
+  void set_aside(const std::string& uid, const std::vector<Mail>& mails);
   /// A row that mail came from was erased; timers are not seen again anyway.
   void row_done(std::string key);
 
@@ -124,6 +127,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<void> park(std::string uid, std::string reason);
   [[nodiscard]] Task<void> unpark(std::string uid);
   [[nodiscard]] Task<void> fire(std::string key);
+  [[nodiscard]] Task<std::vector<Mail>> mail_set_aside(std::string uid);
   [[nodiscard]] static Task<void> end_if_it_fails(std::shared_ptr<Tenure> tenure, Task<void> task);
   [[nodiscard]] Task<void> pass_on(std::string key, record::RunMessage message);
   [[nodiscard]] static Task<void> take_again(std::shared_ptr<Tenure> tenure, std::string key);
@@ -146,6 +150,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   TimerWindow timers_;
   std::unordered_set<std::string> taken_;  // Messages that are on their way, or were until lately.
   std::vector<std::string> done_;          // Of these, the ones whose rows are erased.
+  std::unordered_map<std::string, std::vector<std::string>> aside_;  // Their rows, by uids.
   std::unordered_set<std::string> parked_;
 };
 

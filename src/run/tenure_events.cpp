@@ -42,6 +42,21 @@ Mail mail_of(std::string key, record::RunMessage message) {
   return mail;
 }
 
+Mail mail_of_timer(std::string key, const TimerKey& timer) {
+  Mail mail;
+  mail.consumed = std::move(key);
+  if (timer.operation == kDeadlineTimer) {
+    mail.kind = Mail::Kind::kTimeUp;
+  } else if (timer.operation == kStartTimer) {
+    mail.event = event_of(record::RunEvent::STARTED);
+  } else if (timer.operation == kAdmissionTimer) {
+    mail.kind = Mail::Kind::kWaitOver;
+  } else {
+    mail.event = event_of(record::RunEvent::TIMER_FIRED, timer.operation);
+  }
+  return mail;
+}
+
 /// Not what is about an operation of the run that has ended.
 bool is_for_its_next_one(const record::RunMessage& message) {
   if (message.kind() != record::RunMessage::EVENT) {
@@ -132,18 +147,7 @@ Task<void> Tenure::fire_due() {
 
 Task<void> Tenure::fire(std::string key) {
   const TimerKey timer = read_timer_key(key, keys_.timers());
-  Mail mail;
-  mail.consumed = key;
-  if (timer.operation == kDeadlineTimer) {
-    mail.kind = Mail::Kind::kTimeUp;
-  } else if (timer.operation == kStartTimer) {
-    mail.event = event_of(record::RunEvent::STARTED);
-  } else if (timer.operation == kAdmissionTimer) {
-    mail.kind = Mail::Kind::kWaitOver;
-  } else {
-    mail.event = event_of(record::RunEvent::TIMER_FIRED, timer.operation);
-  }
-  const Whereabouts where = co_await deliver(timer.uid, std::move(mail));
+  const Whereabouts where = co_await deliver(timer.uid, mail_of_timer(key, timer));
   if (where == Whereabouts::kGone) {
     Batch batch;
     batch.erase(key);
@@ -233,6 +237,38 @@ void Tenure::return_mail(std::vector<Mail> mails) {
       run(take_again(shared_from_this(), std::move(mail.consumed)));
     }
   }
+}
+
+void Tenure::set_aside(const std::string& uid, const std::vector<Mail>& mails) {
+  if (mails.empty()) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string>& rows = aside_[uid];
+  for (const Mail& mail : mails) {
+    rows.push_back(mail.consumed);
+  }
+}
+
+/// In the order in which it came. While it is here nobody else takes it.
+Task<std::vector<Mail>> Tenure::mail_set_aside(std::string uid) {
+  std::vector<std::string> rows;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = aside_.find(uid); found != aside_.end()) {
+      rows = found->second;
+    }
+  }
+  std::vector<Mail> mails;
+  for (const std::string& key : rows) {
+    const std::optional<Entry> row = co_await world_->store.get(key, Read::kApplied);
+    if (row && key.starts_with(keys_.inbox())) {
+      mails.push_back(mail_of(key, read_row<record::RunMessage>(*row, "the message to a run")));
+    } else if (row) {
+      mails.push_back(mail_of_timer(key, read_timer_key(key, keys_.timers())));
+    }
+  }
+  co_return mails;
 }
 
 Task<void> Tenure::take_again(std::shared_ptr<Tenure> tenure, std::string key) {

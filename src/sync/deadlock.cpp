@@ -12,7 +12,8 @@ std::string describe(const std::vector<DeadlockStep>& cycle) {
   bool first = true;
   for (const auto& step : cycle) {
     text += first ? " waits for " : ", which waits for ";
-    text += step.waits_for + (step.waits_for == "its branch" ? " '" : ", held by '");
+    const bool is_its_own = step.waits_for == "its branch" || step.waits_for == "its child";
+    text += step.waits_for + (is_its_own ? " '" : ", held by '");
     text += step.held_by + "'";
     first = false;
   }

@@ -344,10 +344,12 @@ Task<std::int64_t> play(Context& ctx, Program program) {
 
 const Workflow<Program, std::int64_t>& play_workflow(PlayLimit limit) {
   static const auto unlimited = workflow("play", play);
+  constexpr auto kKeyOf = [](const Program& of) { return std::to_string(of.cleanup % 2); };
   static const auto by_key =
-      workflow("play by key", play).concurrency({.max = 1, .max_total = 2}, [](const Program& of) {
-        return std::to_string(of.cleanup % 2);
-      });
+      workflow("play by key", play).concurrency({.max = 1, .max_total = 2}, kKeyOf);
+  static const auto for_step =
+      workflow("play for step", play)
+          .concurrency({.max = 1, .max_total = 2, .hold = HoldSlot::kForStep}, kKeyOf);
   static const auto while_busy =
       workflow("play while busy", play).concurrency({.max = 2, .hold = HoldSlot::kWhileBusy});
   switch (limit) {
@@ -355,6 +357,8 @@ const Workflow<Program, std::int64_t>& play_workflow(PlayLimit limit) {
       return by_key;
     case PlayLimit::kWhileBusy:
       return while_busy;
+    case PlayLimit::kForStep:
+      return for_step;
     case PlayLimit::kNone:
       break;
   }

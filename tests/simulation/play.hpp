@@ -27,13 +27,14 @@ inline Outside* outside = nullptr;
 /// The child's queue when it is not that of its parent.
 inline constexpr const char* kOtherQueue = "other";
 
-/// How many of the runs that clients start may go on at once.
+/// How many of the runs that clients start, or of their steps, may go on at once.
 enum class PlayLimit : std::uint8_t {
   kNone,
   kByKey,      ///< One of a key, and two in all.
   kWhileBusy,  ///< Two that do something.
+  kForStep,    ///< Any number, with one step of a key and two in all.
 };
-inline constexpr int kPlayLimits = 3;
+inline constexpr int kPlayLimits = 4;
 
 /// The workflow that does what its program says.
 [[nodiscard]] const Workflow<Program, std::int64_t>& play_workflow(
