@@ -92,6 +92,7 @@ std::vector<std::string> Inspection::open_runs() {
 
 std::vector<std::string> Inspection::find_faults() {
   faults_ = world_.faults;
+  faults_.insert(faults_.end(), world_.bodies.faults.begin(), world_.bodies.faults.end());
   read_runs();
   check_ends();
   check_replays();

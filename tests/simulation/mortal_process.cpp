@@ -47,6 +47,12 @@ Task<void> MortalProcess::end() {
   has_failed_ = true;
 }
 
+void MortalProcess::stall(TimePoint until, Duration unaware) {
+  stalled_until = until;
+  unaware_until = until + unaware;
+  was_stalled_ = true;
+}
+
 void MortalProcess::stop() {
   is_stopping_ = true;
   ending_.emplace(spawn(executor, end()));
@@ -57,6 +63,16 @@ bool MortalProcess::is_over(TimePoint now) const {
   return has_failed_ || store->is_dead() || (is_lost && unaware_until <= now);
 }
 
+bool MortalProcess::run_one() {
+  process_under_way = this;
+  return executor.run_one();
+}
+
+void MortalProcess::drain() {
+  process_under_way = this;
+  executor.drain();
+}
+
 void MortalProcess::kill() {
   store->die();
   for (std::optional<Spawned<void>>* task : {&beginning_, &ending_}) {
@@ -64,11 +80,11 @@ void MortalProcess::kill() {
       (*task)->request_stop();
     }
   }
-  executor.drain();
+  drain();
   engine.reset();
-  executor.drain();
+  drain();
   session_.reset();
-  executor.drain();
+  drain();
   is_up_ = false;
 }
 

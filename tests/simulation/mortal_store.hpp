@@ -28,6 +28,7 @@ struct Tally {
   std::uint64_t handovers = 0;
   std::uint64_t refusals = 0;  ///< Of writes by a process that was deposed.
   std::uint64_t grants = 0;    ///< Of locks.
+  std::uint64_t limited = 0;   ///< Attempts of steps under a limit that took a while.
   std::uint64_t unknowns = 0;  ///< Requests of clients of which nobody knew whether they happened.
   Duration time{};
 };

@@ -145,7 +145,7 @@ void RunSimulation::take_from(MortalProcess& process) {
       errand.attempt->request_stop();
     }
   }
-  process.executor.drain();
+  process.drain();
   for (Errand& errand : errands_) {
     if (errand.where == &process) {
       const bool was_told = errand.answer->verdict == Errand::Verdict::kAcknowledged;
@@ -247,8 +247,7 @@ void RunSimulation::strike() {
       break;
     case 1:
     case 2:
-      process.stalled_until = clock_.now() + between(100ms, 100s);
-      process.unaware_until = process.stalled_until + between(0s, 20s);
+      process.stall(clock_.now() + between(100ms, 100s), between(0s, 20s));
       ++tally_.stalls;
       break;
     case 3:
@@ -276,7 +275,7 @@ bool RunSimulation::run_one() {
   const std::size_t first = count == 0 ? 0 : dice_.below(count);
   for (std::size_t i = 0; i < count; ++i) {
     MortalProcess& process = *processes_[(first + i) % count];
-    if (!process.is_stalled(clock_.now()) && process.executor.run_one()) {
+    if (!process.is_stalled(clock_.now()) && process.run_one()) {
       if (power_is_cut_ || process.store->is_dead()) {
         keep_processes();
       }
@@ -378,6 +377,7 @@ std::vector<std::string> RunSimulation::run() {
   const std::vector<std::string> found = done ? look_at_the_end() : std::vector<std::string>{};
   faults_.insert(faults_.end(), found.begin(), found.end());
   tally_.time += clock_.now() - TimePoint{};
+  tally_.limited += world_.bodies.seen;
   digest_ = disk_->commit_count() * 1'000'003 +
             static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
   return faults_;
@@ -402,7 +402,7 @@ std::vector<std::string> RunSimulation::look_at_the_end() {
     return found;
   }
   auto purge = spawn((*up)->executor, (*up)->engine->purge(0s));
-  (*up)->executor.drain();
+  (*up)->drain();
   static_cast<void>(purge.get());
   const std::vector<std::string> left = inspection.find_leftovers();
   found.insert(found.end(), left.begin(), left.end());

@@ -82,14 +82,16 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   std::cout << seeds << " seeds, " << tally.runs << " runs: " << tally.power_cuts << " power cuts, "
             << tally.kills << " kills, " << tally.stalls << " stalls, " << tally.stops << " stops, "
             << tally.takeovers << " takeovers, " << tally.handovers << " handovers, "
-            << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.unknowns
-            << " unknown outcomes, " << tally.commits << " commits, " << hours
-            << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
+            << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.limited
+            << " limited steps, " << tally.unknowns << " unknown outcomes, " << tally.commits
+            << " commits, " << hours << " simulated hours in " << static_cast<int>(took.count())
+            << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
   EXPECT_GT(tally.kills, seeds);
   EXPECT_GT(tally.takeovers, seeds);
   EXPECT_GT(tally.refusals, seeds / 10);
   EXPECT_GT(tally.grants, seeds);
+  EXPECT_GT(tally.limited, seeds);
 }
 
 TEST(RunSimulation, ASeedSaysTheSameEachTime) {
