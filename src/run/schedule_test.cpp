@@ -576,6 +576,32 @@ TEST_F(ScheduleTest, AScheduleThatIsRemovedLeavesItsRunAlone) {
   EXPECT_THAT(runs(one), ElementsAre("hourly@2026-11-17T01:00:00Z"));
 }
 
+TEST_F(ScheduleTest, WhatWasSetAndThenRemovedWhileNobodyWasThereIsGone) {
+  Process& one = process();
+  set(one, "hourly", 1, {.cron = "@hourly"});
+  kill(one);
+  Process& far = client();
+  set(far, "hourly", 2, {.cron = "@hourly"});
+  run(far, Schedules(*far.engine).remove("hourly"));
+  advance(31s);
+  Process& two = process();
+  EXPECT_FALSE(run(two, Schedules(*two.engine).describe("hourly")).has_value());
+  advance(5h);
+  EXPECT_THAT(runs(two), IsEmpty());
+}
+
+TEST_F(ScheduleTest, WhatWasRemovedAndThenSetWhileNobodyWasThereIsThere) {
+  Process& one = process();
+  set(one, "hourly", 1, {.cron = "@hourly"});
+  kill(one);
+  Process& far = client();
+  run(far, Schedules(*far.engine).remove("hourly"));
+  set(far, "hourly", 2, {.cron = "@hourly"});
+  advance(31s);
+  Process& two = process();
+  EXPECT_EQ(describe(two, "hourly").input, 2);
+}
+
 TEST_F(ScheduleTest, AScheduleThatIsMadeAgainBeginsAnew) {
   Process& one = process();
   Schedules schedules(*one.engine);
