@@ -480,6 +480,18 @@ TEST_F(ScheduleTest, APauseOutlastsTheProcess) {
   EXPECT_THAT(runs(two), IsEmpty());
 }
 
+TEST_F(ScheduleTest, AnIntervalBeginsWithTheScheduleAlsoIfItWasPausedAtFirst) {
+  Process& far = client();
+  set(far, "poll", 1, {.every = 1h});
+  run(far, Schedules(*far.engine).pause("poll", ""));
+  advance(90min);
+  run(far, Schedules(*far.engine).resume("poll"));
+  Process& one = process();
+  advance(31min);
+  EXPECT_THAT(runs(one), ElementsAre("poll@2026-11-17T02:00:00Z"));
+  EXPECT_EQ(describe(one, "poll").missed, 0U);
+}
+
 TEST_F(ScheduleTest, RunNowBeginsOneAlsoInAPause) {
   Process& one = process();
   Schedules schedules(*one.engine);
@@ -535,7 +547,7 @@ TEST(ScheduleBook, WhatChangesTheTimesWhileItLooksAtTheClockMakesItLookAgain) {
   const auto look = [&] {
     const detail::ScheduleTimes times(book.state());
     book.begin_look();
-    return times.agenda(kNovember17 + 1h, StoreTime(1h), book.since());
+    return times.agenda(kNovember17 + 1h, StoreTime(1h), book.start());
   };
   const detail::Agenda of_cron = look();
   EXPECT_EQ(of_cron.on_time, 1U);
