@@ -35,6 +35,7 @@ Task<std::int64_t> works(Context& ctx, std::int64_t minutes) {
   co_return minutes;
 }
 const auto kWorks = workflow("works", works);
+const auto kWorksAlone = workflow("works_alone", works).concurrency({.max = 1});
 
 /// Does not stop when it is asked to.
 Task<void> goes_on(Context& ctx) { co_await ctx.sleep(20min); }
@@ -72,6 +73,7 @@ class ScheduleTest : public testing_runs::EngineWorld {
   ScheduleTest() { options_.wall_clock = &calendar_; }
   void add_workflows(Engine& engine) override {
     engine.add(kWorks);
+    engine.add(kWorksAlone);
     engine.add(kStubborn);
     engine.add(kWaitsForWord);
     engine.add(kBreaks);
@@ -315,6 +317,59 @@ TEST_F(ScheduleTest, ATimeWhoseIdIsTakenIsPassedOver) {
   EXPECT_THAT(runs(one), ElementsAre("x@2026-11-17T01:00:00Z", "x@2026-11-17T02:00:00Z runs"));
   EXPECT_EQ(describe(one, "x").skipped, 1U);
   EXPECT_EQ(describe(one, "x").begun, 1U);
+}
+
+/// A time comes while the run of the one before waits for its admission, until 02:30.
+class QueuedTest : public ScheduleTest {
+ protected:
+  ScheduleInfo at_two(Overlap overlap) {
+    run(*one_, one_->engine->start(kWorksAlone, 150, {.id = "before"}));
+    run(*one_, Schedules(*one_->engine)
+                   .set("x", kWorksAlone, 10, {.cron = "0 1,2 * * *", .overlap = overlap}));
+    advance(2h);
+    return describe(*one_, "x");
+  }
+  /// And by three.
+  std::vector<std::string> at_three() {
+    advance(1h);
+    return runs(*one_);
+  }
+  Process* one_ = &process();
+};
+
+TEST_F(QueuedTest, SkipPassesOverTheTime) {
+  const ScheduleInfo info = at_two(Overlap::kSkip);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs"));
+  EXPECT_EQ(info.begun, 1U);
+  EXPECT_EQ(info.last.at(0).state, RunState::kRunning);
+  EXPECT_THAT(at_three(), ElementsAre("before", "x@2026-11-17T01:00:00Z"));
+  EXPECT_EQ(describe(*one_, "x").skipped, 1U);
+}
+
+TEST_F(QueuedTest, QueueKeepsTheTime) {
+  const ScheduleInfo info = at_two(Overlap::kQueue);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs"));
+  EXPECT_THAT(texts_of(info.waiting), ElementsAre("2026-11-17T02:00:00Z"));
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z", "x@2026-11-17T02:00:00Z"));
+}
+
+TEST_F(QueuedTest, CancelRunningTakesTheEarlierOneOutOfTheLine) {
+  const ScheduleInfo info = at_two(Overlap::kCancelRunning);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z cancelled",
+                                       "x@2026-11-17T02:00:00Z runs"));
+  EXPECT_EQ(info.last.at(1).state, RunState::kCancelled);
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z cancelled", "x@2026-11-17T02:00:00Z"));
+}
+
+TEST_F(QueuedTest, AllowPutsBothIntoTheLine) {
+  const ScheduleInfo info = at_two(Overlap::kAllow);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs",
+                                       "x@2026-11-17T02:00:00Z runs"));
+  EXPECT_EQ(info.begun, 2U);
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z", "x@2026-11-17T02:00:00Z"));
 }
 
 // --- Nobody there --------------------------------------------------------------------------------
@@ -806,6 +861,26 @@ TEST(ScheduleReplay, ItsJournalFitsItsCode) {
   world.forbid_real_steps();
   world.skip(30h);  // Runs that wait leave the memory, so it is replayed at each time.
   EXPECT_EQ(world.run([](Engine& engine) { return Schedules(engine).describe("x"); })->begun, 30U);
+}
+
+TEST(ScheduleTrouble, IsWhyItDoesNotFindItsTimesAndGoesWhenItDoes) {
+  testing::TestEngine world({kWorks});
+  const auto trouble = [&] {
+    return world.run([](Engine& engine) { return Schedules(engine).describe("x"); })->trouble;
+  };
+  const detail::Agenda nothing_due;
+  bool knows_the_zone = false;
+  world.fake_step("look at the clock", [&] {
+    if (!knows_the_zone) {
+      throw InvalidArgument("the zone is not known here");
+    }
+    return nothing_due;
+  });
+  world.run([](Engine& engine) { return Schedules(engine).set("x", kWorks, 1, {.every = 1h}); });
+  EXPECT_THAT(trouble(), HasSubstr("the zone is not known here"));
+  knows_the_zone = true;
+  world.skip(1h);
+  EXPECT_EQ(trouble(), "");
 }
 
 // --- Mistakes ------------------------------------------------------------------------------------
