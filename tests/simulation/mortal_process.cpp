@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "play.hpp"
+#include "timetable.hpp"
 
 namespace holdfast::testing {
 
@@ -24,10 +25,13 @@ Task<void> MortalProcess::begin() {
                                             .queue = terms_.queue,
                                             .watchdog_time = 0s,
                                             .warn = [](const std::string& /*text*/) {},
-                                            .seed = terms_.seed});
+                                            .seed = terms_.seed,
+                                            .wall_clock = terms_.calendar});
     for (int limit = 0; limit < kPlayLimits; ++limit) {
       engine->add(play_workflow(static_cast<PlayLimit>(limit)));
     }
+    engine->add(beat_workflow(false));
+    engine->add(beat_workflow(true));
     if (terms_.drives) {
       co_await engine->begin();
     }
@@ -68,9 +72,9 @@ bool MortalProcess::run_one() {
   return executor.run_one();
 }
 
-void MortalProcess::drain() {
+std::size_t MortalProcess::drain() {
   process_under_way = this;
-  executor.drain();
+  return executor.drain();
 }
 
 void MortalProcess::kill() {

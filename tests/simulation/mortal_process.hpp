@@ -26,6 +26,7 @@ class MortalProcess {
     std::uint64_t seed = 1;
     std::string queue;
     bool drives = true;  ///< False: it is a client only.
+    const WallClock* calendar = nullptr;
   };
   MortalProcess(Clock& clock, std::unique_ptr<MortalStore> opened, Terms terms);
   MortalProcess(const MortalProcess&) = delete;
@@ -34,7 +35,8 @@ class MortalProcess {
 
   /// False: there is nothing to do.
   bool run_one();
-  void drain();
+  /// How much there was to do.
+  std::size_t drain();
   /// As kill -9. Tasks of others on its executor must have been asked to stop.
   void kill();
   /// It does nothing until then, and for a while more does not know what happened meanwhile.

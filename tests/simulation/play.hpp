@@ -23,6 +23,7 @@ struct Outside {
   std::vector<std::string> faults;
   std::uint64_t circles = 0;  ///< Deadlocks that were found, replays included.
   LimitedBodies bodies;
+  std::set<std::string> beats;  ///< The ids of scheduled runs that did what they are for.
 };
 
 /// Workflows are plain functions: this is the world of the simulation under way.

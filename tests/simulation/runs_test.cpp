@@ -83,15 +83,16 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
             << tally.kills << " kills, " << tally.stalls << " stalls, " << tally.stops << " stops, "
             << tally.takeovers << " takeovers, " << tally.handovers << " handovers, "
             << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.limited
-            << " limited steps, " << tally.unknowns << " unknown outcomes, " << tally.commits
-            << " commits, " << hours << " simulated hours in " << static_cast<int>(took.count())
-            << " s\n";
+            << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.unknowns
+            << " unknown outcomes, " << tally.commits << " commits, " << hours
+            << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
   EXPECT_GT(tally.kills, seeds);
   EXPECT_GT(tally.takeovers, seeds);
   EXPECT_GT(tally.refusals, seeds / 10);
   EXPECT_GT(tally.grants, seeds);
   EXPECT_GT(tally.limited, seeds);
+  EXPECT_GT(tally.scheduled, seeds);
 }
 
 TEST(RunSimulation, ASeedSaysTheSameEachTime) {
