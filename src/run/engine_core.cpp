@@ -94,7 +94,7 @@ EngineCore::EngineCore(Session& session, const EngineOptions& options)
     return there != nullptr ? there->tenure_of(place) : nullptr;
   };
   add(permit_workflow().name(), permit_workflow().code(), nullptr);
-  add(std::string(kScheduleType), schedule_code(wall_clock_), nullptr);
+  add(std::string(kScheduleType), schedule_code(wall_clock_, session.store()), nullptr);
   add(debouncer().name(), debouncer().code(), nullptr);
   add(batcher().name(), batcher().code(), nullptr);
 }

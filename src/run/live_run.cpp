@@ -534,6 +534,9 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
   const StoreTime now = co_await tenure_->world().store.time();
   head_.set_state(state);
   *head_.mutable_failure() = std::move(failure);
+  if (mails.front().consumed.starts_with(tenure_->keys().inbox())) {
+    head_.set_ended_by(mails.front().consumed);
+  }
   head_.set_rows(next_row_);
   Activated nothing;
   nothing.end.emplace();

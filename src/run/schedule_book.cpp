@@ -16,7 +16,7 @@ bool have_same_times(const ScheduleDefinition& one, const ScheduleDefinition& ot
 }  // namespace
 
 ScheduleBook::ScheduleBook(ScheduleState state, StoreTime now)
-    : state_(std::move(state)), since_(now) {}
+    : state_(std::move(state)), start_{now, now} {}
 
 // --- What people want ----------------------------------------------------------------------------
 
@@ -27,6 +27,7 @@ void ScheduleBook::set(ScheduleDefinition definition, StoreTime now) {
   if (!have_same_times(definition, state_.definition)) {
     state_.anchor_ns.reset();
     state_.calendar_ns.reset();
+    start_.made_at = now;
     count_from(now);
   }
   state_.definition = std::move(definition);
@@ -49,7 +50,7 @@ void ScheduleBook::resume(StoreTime now) {
 
 void ScheduleBook::count_from(StoreTime now) {
   state_.cursor_ns.reset();
-  since_ = now;
+  start_.since = now;
   has_new_times_ = true;
 }
 

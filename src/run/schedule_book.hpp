@@ -19,8 +19,7 @@ class ScheduleBook {
   ScheduleBook(ScheduleState state, StoreTime now);
 
   [[nodiscard]] const ScheduleState& state() const noexcept { return state_; }
-  /// From when on times count, if the state has no cursor.
-  [[nodiscard]] StoreTime since() const noexcept { return since_; }
+  [[nodiscard]] const ScheduleStart& start() const noexcept { return start_; }
   /// Something is different from what all can see: true once for each time.
   [[nodiscard]] bool take_change() noexcept { return std::exchange(has_changed_, false); }
   [[nodiscard]] bool has_changed() const noexcept { return has_changed_; }
@@ -65,7 +64,7 @@ class ScheduleBook {
   void count_from(StoreTime now);
 
   ScheduleState state_;
-  StoreTime since_;
+  ScheduleStart start_;
   std::uint64_t asked_for_ = 0;  // Runs that were, and have no time yet.
   std::vector<Firing> unwatched_;
   std::optional<std::string> running_;  // Its id.

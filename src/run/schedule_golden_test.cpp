@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include <holdfast/memory_store.hpp>
 #include <holdfast/schedule.hpp>
 #include <holdfast/testing.hpp>
 
@@ -48,7 +49,8 @@ std::filesystem::path golden_file(const std::string& name) {
 }
 
 TEST(GoldenSchedules, FitTheCodeOfToday) {
-  const auto code = schedule_code(std::make_shared<SystemWallClock>());
+  const std::unique_ptr<Store> nowhere = open_memory_store();
+  const auto code = schedule_code(std::make_shared<SystemWallClock>(), *nowhere);
   for (const Overlap overlap :
        {Overlap::kSkip, Overlap::kQueue, Overlap::kCancelRunning, Overlap::kAllow}) {
     const std::filesystem::path path = golden_file(std::string(word_of(overlap)));

@@ -35,6 +35,7 @@ Task<std::int64_t> works(Context& ctx, std::int64_t minutes) {
   co_return minutes;
 }
 const auto kWorks = workflow("works", works);
+const auto kWorksAlone = workflow("works_alone", works).concurrency({.max = 1});
 
 /// Does not stop when it is asked to.
 Task<void> goes_on(Context& ctx) { co_await ctx.sleep(20min); }
@@ -72,6 +73,7 @@ class ScheduleTest : public testing_runs::EngineWorld {
   ScheduleTest() { options_.wall_clock = &calendar_; }
   void add_workflows(Engine& engine) override {
     engine.add(kWorks);
+    engine.add(kWorksAlone);
     engine.add(kStubborn);
     engine.add(kWaitsForWord);
     engine.add(kBreaks);
@@ -317,6 +319,59 @@ TEST_F(ScheduleTest, ATimeWhoseIdIsTakenIsPassedOver) {
   EXPECT_EQ(describe(one, "x").begun, 1U);
 }
 
+/// A time comes while the run of the one before waits for its admission, until 02:30.
+class QueuedTest : public ScheduleTest {
+ protected:
+  ScheduleInfo at_two(Overlap overlap) {
+    run(*one_, one_->engine->start(kWorksAlone, 150, {.id = "before"}));
+    run(*one_, Schedules(*one_->engine)
+                   .set("x", kWorksAlone, 10, {.cron = "0 1,2 * * *", .overlap = overlap}));
+    advance(2h);
+    return describe(*one_, "x");
+  }
+  /// And by three.
+  std::vector<std::string> at_three() {
+    advance(1h);
+    return runs(*one_);
+  }
+  Process* one_ = &process();
+};
+
+TEST_F(QueuedTest, SkipPassesOverTheTime) {
+  const ScheduleInfo info = at_two(Overlap::kSkip);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs"));
+  EXPECT_EQ(info.begun, 1U);
+  EXPECT_EQ(info.last.at(0).state, RunState::kRunning);
+  EXPECT_THAT(at_three(), ElementsAre("before", "x@2026-11-17T01:00:00Z"));
+  EXPECT_EQ(describe(*one_, "x").skipped, 1U);
+}
+
+TEST_F(QueuedTest, QueueKeepsTheTime) {
+  const ScheduleInfo info = at_two(Overlap::kQueue);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs"));
+  EXPECT_THAT(texts_of(info.waiting), ElementsAre("2026-11-17T02:00:00Z"));
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z", "x@2026-11-17T02:00:00Z"));
+}
+
+TEST_F(QueuedTest, CancelRunningTakesTheEarlierOneOutOfTheLine) {
+  const ScheduleInfo info = at_two(Overlap::kCancelRunning);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z cancelled",
+                                       "x@2026-11-17T02:00:00Z runs"));
+  EXPECT_EQ(info.last.at(1).state, RunState::kCancelled);
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z cancelled", "x@2026-11-17T02:00:00Z"));
+}
+
+TEST_F(QueuedTest, AllowPutsBothIntoTheLine) {
+  const ScheduleInfo info = at_two(Overlap::kAllow);
+  EXPECT_THAT(runs(*one_), ElementsAre("before runs", "x@2026-11-17T01:00:00Z runs",
+                                       "x@2026-11-17T02:00:00Z runs"));
+  EXPECT_EQ(info.begun, 2U);
+  EXPECT_THAT(at_three(),
+              ElementsAre("before", "x@2026-11-17T01:00:00Z", "x@2026-11-17T02:00:00Z"));
+}
+
 // --- Nobody there --------------------------------------------------------------------------------
 
 class MissedTest : public ScheduleTest {
@@ -480,6 +535,18 @@ TEST_F(ScheduleTest, APauseOutlastsTheProcess) {
   EXPECT_THAT(runs(two), IsEmpty());
 }
 
+TEST_F(ScheduleTest, AnIntervalBeginsWithTheScheduleAlsoIfItWasPausedAtFirst) {
+  Process& far = client();
+  set(far, "poll", 1, {.every = 1h});
+  run(far, Schedules(*far.engine).pause("poll", ""));
+  advance(90min);
+  run(far, Schedules(*far.engine).resume("poll"));
+  Process& one = process();
+  advance(31min);
+  EXPECT_THAT(runs(one), ElementsAre("poll@2026-11-17T02:00:00Z"));
+  EXPECT_EQ(describe(one, "poll").missed, 0U);
+}
+
 TEST_F(ScheduleTest, RunNowBeginsOneAlsoInAPause) {
   Process& one = process();
   Schedules schedules(*one.engine);
@@ -535,7 +602,7 @@ TEST(ScheduleBook, WhatChangesTheTimesWhileItLooksAtTheClockMakesItLookAgain) {
   const auto look = [&] {
     const detail::ScheduleTimes times(book.state());
     book.begin_look();
-    return times.agenda(kNovember17 + 1h, StoreTime(1h), book.since());
+    return times.agenda(kNovember17 + 1h, StoreTime(1h), book.start());
   };
   const detail::Agenda of_cron = look();
   EXPECT_EQ(of_cron.on_time, 1U);
@@ -574,6 +641,32 @@ TEST_F(ScheduleTest, AScheduleThatIsRemovedLeavesItsRunAlone) {
   EXPECT_THROW(run(one, schedules.run_now("hourly")), NoSuchRun);
   advance(5h);
   EXPECT_THAT(runs(one), ElementsAre("hourly@2026-11-17T01:00:00Z"));
+}
+
+TEST_F(ScheduleTest, WhatWasSetAndThenRemovedWhileNobodyWasThereIsGone) {
+  Process& one = process();
+  set(one, "hourly", 1, {.cron = "@hourly"});
+  kill(one);
+  Process& far = client();
+  set(far, "hourly", 2, {.cron = "@hourly"});
+  run(far, Schedules(*far.engine).remove("hourly"));
+  advance(31s);
+  Process& two = process();
+  EXPECT_FALSE(run(two, Schedules(*two.engine).describe("hourly")).has_value());
+  advance(5h);
+  EXPECT_THAT(runs(two), IsEmpty());
+}
+
+TEST_F(ScheduleTest, WhatWasRemovedAndThenSetWhileNobodyWasThereIsThere) {
+  Process& one = process();
+  set(one, "hourly", 1, {.cron = "@hourly"});
+  kill(one);
+  Process& far = client();
+  run(far, Schedules(*far.engine).remove("hourly"));
+  set(far, "hourly", 2, {.cron = "@hourly"});
+  advance(31s);
+  Process& two = process();
+  EXPECT_EQ(describe(two, "hourly").input, 2);
 }
 
 TEST_F(ScheduleTest, AScheduleThatIsMadeAgainBeginsAnew) {
@@ -768,6 +861,26 @@ TEST(ScheduleReplay, ItsJournalFitsItsCode) {
   world.forbid_real_steps();
   world.skip(30h);  // Runs that wait leave the memory, so it is replayed at each time.
   EXPECT_EQ(world.run([](Engine& engine) { return Schedules(engine).describe("x"); })->begun, 30U);
+}
+
+TEST(ScheduleTrouble, IsWhyItDoesNotFindItsTimesAndGoesWhenItDoes) {
+  testing::TestEngine world({kWorks});
+  const auto trouble = [&] {
+    return world.run([](Engine& engine) { return Schedules(engine).describe("x"); })->trouble;
+  };
+  const detail::Agenda nothing_due;
+  bool knows_the_zone = false;
+  world.fake_step("look at the clock", [&] {
+    if (!knows_the_zone) {
+      throw InvalidArgument("the zone is not known here");
+    }
+    return nothing_due;
+  });
+  world.run([](Engine& engine) { return Schedules(engine).set("x", kWorks, 1, {.every = 1h}); });
+  EXPECT_THAT(trouble(), HasSubstr("the zone is not known here"));
+  knows_the_zone = true;
+  world.skip(1h);
+  EXPECT_EQ(trouble(), "");
 }
 
 // --- Mistakes ------------------------------------------------------------------------------------

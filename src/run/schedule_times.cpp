@@ -85,7 +85,7 @@ std::int64_t ScheduleTimes::jitter_at(std::int64_t ns) const {
   return static_cast<std::int64_t>(hash % (static_cast<std::uint64_t>(jitter) + 1));
 }
 
-Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store, StoreTime since) const {
+Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store, const ScheduleStart& start) const {
   const ScheduleDefinition& definition = state_.definition;
   Agenda agenda;
   agenda.now_ns = ns_of_wall(wall);
@@ -95,11 +95,11 @@ Agenda ScheduleTimes::agenda(WallTime wall, StoreTime store, StoreTime since) co
     agenda.now_ns = store_ns + *agenda.calendar_ns;
   }
   const std::int64_t now = agenda.now_ns;
-  const std::int64_t since_ns = now - (store - since).count();
   if (cron_ == nullptr) {
-    agenda.anchor_ns = state_.anchor_ns ? state_.anchor_ns : definition.from_ns.value_or(since_ns);
+    const std::int64_t made_ns = now - (store - start.made_at).count();
+    agenda.anchor_ns = state_.anchor_ns ? state_.anchor_ns : definition.from_ns.value_or(made_ns);
   }
-  agenda.cursor_ns = state_.cursor_ns.value_or(since_ns);
+  agenda.cursor_ns = state_.cursor_ns.value_or(now - (store - start.since).count());
   if (agenda.cursor_ns > now + kSetBackMax) {
     agenda.cursor_ns = now;
   }

@@ -48,6 +48,12 @@ BOOST_DESCRIBE_STRUCT(Agenda, (),
                       (now_ns, on_time_ns, missed_ns, on_time, missed, cursor_ns, anchor_ns,
                        calendar_ns, next_ns))
 
+/// What counts as long as the state says nothing.
+struct ScheduleStart {
+  StoreTime made_at{};  ///< With these times: an interval begins here, without an anchor.
+  StoreTime since{};    ///< Times count from here on, without a cursor.
+};
+
 /// The times of a schedule. Pure but for the tables of time zones.
 class ScheduleTimes {
  public:
@@ -57,8 +63,8 @@ class ScheduleTimes {
   ScheduleTimes(const ScheduleTimes&) = delete;
   ScheduleTimes& operator=(const ScheduleTimes&) = delete;
 
-  /// By the calendar and the store's clock. Without a cursor, times count from `since` on.
-  [[nodiscard]] Agenda agenda(WallTime wall, StoreTime store, StoreTime since) const;
+  /// By the calendar and the store's clock.
+  [[nodiscard]] Agenda agenda(WallTime wall, StoreTime store, const ScheduleStart& start) const;
   /// The next few from a time on, each with its jitter.
   [[nodiscard]] std::vector<WallTime> next(std::int64_t after_ns, std::size_t count) const;
 

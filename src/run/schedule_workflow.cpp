@@ -44,8 +44,8 @@ std::optional<Duration> wait_of(const ScheduleBook& book, const Agenda& agenda, 
 
 class ScheduleCode final : public WorkflowCode {
  public:
-  explicit ScheduleCode(std::shared_ptr<const WallClock> clock) noexcept
-      : clock_(std::move(clock)) {}
+  ScheduleCode(std::shared_ptr<const WallClock> clock, Store& store) noexcept
+      : clock_(std::move(clock)), store_(store) {}
 
   [[nodiscard]] Task<boost::json::value> run(Context& ctx,
                                              boost::json::value input) const override {
@@ -72,16 +72,20 @@ class ScheduleCode final : public WorkflowCode {
   /// What the clock says, and what follows from it in the tables of time zones, is a step: a replay
   /// has it from the journal.
   Task<Agenda> look(Context& ctx, const ScheduleBook& book) const {
-    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): meanwhile the book may change.
-    const ScheduleState state = book.state();
-    const StoreTime now = ctx.now();
-    const StoreTime since = book.since();
-    auto step =
-        ctx.run("look at the clock",
-                [&, this] { return ScheduleTimes(state).agenda(clock_->now(), now, since); },
-                {.side_effect_free = true});
+    auto step = ctx.run("look at the clock",
+                        [clock = clock_, store = &store_, state = book.state(),
+                         start = book.start()] { return look_now(clock, *store, state, start); },
+                        {.side_effect_free = true});
     Agenda agenda = co_await step;
     co_return agenda;
+  }
+
+  /// Both clocks are read here: by the time a step is done, what was now when it was asked for may
+  /// be long ago.
+  static Task<Agenda> look_now(std::shared_ptr<const WallClock> clock, Store& store,
+                               ScheduleState state, ScheduleStart start) {
+    const StoreTime now = co_await store.time();
+    co_return ScheduleTimes(state).agenda(clock->now(), now, start);
   }
 
   Task<void> keep_time(Context& ctx, ScheduleBook& book, bool& is_closing) const {
@@ -155,12 +159,14 @@ class ScheduleCode final : public WorkflowCode {
   }
 
   std::shared_ptr<const WallClock> clock_;
+  Store& store_;
 };
 
 }  // namespace
 
-std::shared_ptr<const WorkflowCode> schedule_code(std::shared_ptr<const WallClock> clock) {
-  return std::make_shared<ScheduleCode>(std::move(clock));
+std::shared_ptr<const WorkflowCode> schedule_code(std::shared_ptr<const WallClock> clock,
+                                                  Store& store) {
+  return std::make_shared<ScheduleCode>(std::move(clock), store);
 }
 
 }  // namespace holdfast::detail

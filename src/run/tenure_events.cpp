@@ -302,7 +302,7 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
     const NoSuchRun too_late("the run '" + message.uid() + "' has ended meanwhile");
     batch.put(message.reply_key(), reply_row(nullptr, std::make_exception_ptr(too_late)));
   }
-  if (message.has_start()) {
+  if (message.has_start() && key > head.ended_by()) {
     co_await start_instead(std::move(key), std::move(message));
     co_return;
   }

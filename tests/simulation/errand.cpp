@@ -69,7 +69,7 @@ Task<void> try_once(Engine& engine, Errand::Kind kind, Wanted wanted, const Orde
       return update_badly(engine, order, answer);
     case Errand::Kind::kRetryNow:
       return engine.retry_now(order.id);
-    case Errand::Kind::kQuery:
+    default:
       break;
   }
   return [](Task<int> query) -> Task<void> {
@@ -79,13 +79,23 @@ Task<void> try_once(Engine& engine, Errand::Kind kind, Wanted wanted, const Orde
 
 }  // namespace
 
+Errand::Verdict verdict_of(const Error& error, const std::string& about, Errand::Answer& answer) {
+  if (error.code() == ErrorCode::kOutcomeUnknown) {
+    return Errand::Verdict::kUnknown;
+  }
+  const bool may_come = error.remedy() == Remedy::kTryAgain || error.remedy() == Remedy::kGiveUp ||
+                        error.remedy() == Remedy::kStartOver;
+  if (!may_come) {
+    answer.fault = about + ", a request: " + error.what();
+  }
+  return Errand::Verdict::kAgain;
+}
+
 Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted, const Order& order,
                      std::shared_ptr<Errand::Answer> answer) {
   Errand::Verdict verdict = Errand::Verdict::kAcknowledged;
   try {
     co_await try_once(engine, kind, wanted, order, *answer);
-  } catch (const OutcomeUnknown&) {
-    verdict = Errand::Verdict::kUnknown;
   } catch (const NoSuchRun&) {
     verdict = Errand::Verdict::kGone;
   } catch (const RunFailed& error) {
@@ -100,12 +110,7 @@ Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted, const Ord
       answer->fault = "a good update of run " + order.id + " was refused";
     }
   } catch (const Error& error) {
-    const bool may_come = error.remedy() == Remedy::kTryAgain ||
-                          error.remedy() == Remedy::kGiveUp || error.remedy() == Remedy::kStartOver;
-    verdict = Errand::Verdict::kAgain;
-    if (!may_come) {
-      answer->fault = "run " + order.id + ", a request: " + error.what();
-    }
+    verdict = verdict_of(error, "run " + order.id, *answer);
   }
   answer->verdict = verdict;
 }

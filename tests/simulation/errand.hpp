@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <holdfast/engine.hpp>
 #include <holdfast/spawn.hpp>
 
 #include "play.hpp"
 #include "program.hpp"
+#include "timetable.hpp"
 
 namespace holdfast::testing {
 
@@ -29,10 +31,9 @@ struct Order {
   std::string queue;
   Duration delay{};
   Duration timeout{};
-  bool is_started = false;  ///< That was acknowledged.
 };
 
-/// Something that a client wants of a run, and tries until it is acknowledged.
+/// Something that a client wants of a run or a schedule, and tries until it is acknowledged.
 struct Errand {
   enum class Kind : std::uint8_t {
     kStart,
@@ -41,15 +42,22 @@ struct Errand {
     kCancel,
     kTerminate,
     kResult,
+    kSetSchedule,  ///< `wanted.value` is how long its runs take.
+    kPauseSchedule,
+    kResumeSchedule,
+    kRunNow,  ///< `wanted.value` tells one from the other.
+    kRemoveSchedule,
     // These are tried once.
     kBadUpdate,
     kQuery,
     kRetryNow,
   };
   Kind kind = Kind::kStart;
-  std::size_t order = 0;
+  const Order* order = nullptr;  ///< Or the other.
+  const Timetable* timetable = nullptr;
   Wanted wanted{};
-  TimePoint at{};  ///< Not before.
+  TimePoint at{};                      ///< Not before.
+  std::vector<const Errand*> after{};  ///< These have to be done before.
   bool is_done = false;
 
   /// How an attempt ended.
@@ -65,8 +73,15 @@ struct Errand {
   [[nodiscard]] bool is_tried_once() const { return kind >= Kind::kBadUpdate; }
 };
 
-/// Tries it once. Throws nothing.
+/// Tries it once. Throws nothing. What it is about outlives it.
 [[nodiscard]] Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted,
                                    const Order& order, std::shared_ptr<Errand::Answer> answer);
+[[nodiscard]] Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted,
+                                   const Timetable& timetable,
+                                   std::shared_ptr<Errand::Answer> answer);
+
+/// How an attempt ended that threw this.
+[[nodiscard]] Errand::Verdict verdict_of(const Error& error, const std::string& about,
+                                         Errand::Answer& answer);
 
 }  // namespace holdfast::testing

@@ -53,7 +53,7 @@ class HandOver : public ::testing::Test {
       again = false;
       for (const auto& process : processes_) {
         if (!process->is_stalled(clock_.now())) {
-          again = process->executor.drain() > 0 || again;
+          again = process->drain() > 0 || again;
         }
       }
     }
@@ -93,7 +93,7 @@ TEST_F(HandOver, WhoWasStoppedForTooLongWritesNothing) {
     const std::string holder = owners_[owner];
     for (auto& process : processes_) {
       if (process->session_key() == holder) {
-        process->stalled_until = clock_.now() + kTtl + 20s;
+        process->stall(clock_.now() + kTtl + 20s, 0s);
       }
     }
     advance(kTtl + 15s);

@@ -10,6 +10,8 @@
 #include "run/run_machine.hpp"
 #include "run/run_payload.hpp"
 #include "run/run_rows.hpp"
+#include "run/schedule_state.hpp"
+#include "run/schedule_workflow.hpp"
 #include "state/envelope.hpp"
 
 namespace holdfast::testing {
@@ -33,12 +35,22 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
   return facts;
 }
 
+std::shared_ptr<const detail::WorkflowCode> code_of(std::string_view type, Store& store) {
+  if (type == detail::kPermitType) {
+    return detail::permit_workflow().code();
+  }
+  if (type == detail::kScheduleType) {
+    return detail::schedule_code(std::make_shared<SystemWallClock>(), store);
+  }
+  const bool is_beat = type.starts_with(beat_workflow(false).name());
+  return is_beat ? beat_workflow(false).code() : play_workflow().code();
+}
+
 /// By fresh code. What does not fit; empty: all does.
-std::string replay(const detail::RunRow& run, const std::vector<record::Activation>& journal) {
-  const bool is_permit = run.head.type() == detail::kPermitType;
-  const detail::WorkflowCode& code =
-      is_permit ? *detail::permit_workflow().code() : *play_workflow().code();
-  detail::RunMachine machine(code, facts_of(run));
+std::string replay(const detail::RunRow& run, const std::vector<record::Activation>& journal,
+                   Store& store) {
+  const std::shared_ptr<const detail::WorkflowCode> code = code_of(run.head.type(), store);
+  detail::RunMachine machine(*code, facts_of(run));
   std::optional<detail::RunEnd> end;
   try {
     for (const record::Activation& row : journal) {
@@ -92,6 +104,7 @@ std::vector<std::string> Inspection::open_runs() {
 
 std::vector<std::string> Inspection::find_faults() {
   faults_ = world_.faults;
+  faults_.insert(faults_.end(), world_.bodies.faults.begin(), world_.bodies.faults.end());
   read_runs();
   check_ends();
   check_replays();
@@ -116,7 +129,8 @@ std::vector<std::string> Inspection::find_faults() {
 
 std::vector<std::string> Inspection::find_leftovers() {
   faults_.clear();
-  for (const char* prefix : {"run/", "journal/", "run_id/", "start_key/", "reply/"}) {
+  for (const char* prefix :
+       {"run/", "journal/", "run_id/", "start_key/", "reply/", "cell/execution/"}) {
     check_no_rows(prefix);
   }
   return std::move(faults_);
@@ -167,7 +181,7 @@ void Inspection::check_replays() {
       fault("run '" + run.place.uid + "' has " + std::to_string(journal.size()) +
             " rows in its journal instead of " + std::to_string(run.head.rows()));
     }
-    const std::string misfit = replay(run, journal);
+    const std::string misfit = replay(run, journal, store_);
     if (!misfit.empty()) {
       fault(misfit);
     }
@@ -208,7 +222,7 @@ void Inspection::check_effects() {
 /// Each once.
 void Inspection::check_pushes() {
   std::map<int, int> counts;
-  for (const Entry& entry : rows("cell/")) {
+  for (const Entry& entry : rows("cell/global/")) {
     const boost::json::value labels = detail::Envelope(entry).value();
     for (const boost::json::value& label : labels.as_array()) {
       ++counts[label.to_number<int>()];

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "play.hpp"
+#include "timetable.hpp"
 
 namespace holdfast::testing {
 
@@ -24,10 +25,13 @@ Task<void> MortalProcess::begin() {
                                             .queue = terms_.queue,
                                             .watchdog_time = 0s,
                                             .warn = [](const std::string& /*text*/) {},
-                                            .seed = terms_.seed});
+                                            .seed = terms_.seed,
+                                            .wall_clock = terms_.calendar});
     for (int limit = 0; limit < kPlayLimits; ++limit) {
       engine->add(play_workflow(static_cast<PlayLimit>(limit)));
     }
+    engine->add(beat_workflow(false));
+    engine->add(beat_workflow(true));
     if (terms_.drives) {
       co_await engine->begin();
     }
@@ -47,6 +51,12 @@ Task<void> MortalProcess::end() {
   has_failed_ = true;
 }
 
+void MortalProcess::stall(TimePoint until, Duration unaware) {
+  stalled_until = until;
+  unaware_until = until + unaware;
+  was_stalled_ = true;
+}
+
 void MortalProcess::stop() {
   is_stopping_ = true;
   ending_.emplace(spawn(executor, end()));
@@ -57,6 +67,16 @@ bool MortalProcess::is_over(TimePoint now) const {
   return has_failed_ || store->is_dead() || (is_lost && unaware_until <= now);
 }
 
+bool MortalProcess::run_one() {
+  process_under_way = this;
+  return executor.run_one();
+}
+
+std::size_t MortalProcess::drain() {
+  process_under_way = this;
+  return executor.drain();
+}
+
 void MortalProcess::kill() {
   store->die();
   for (std::optional<Spawned<void>>* task : {&beginning_, &ending_}) {
@@ -64,11 +84,11 @@ void MortalProcess::kill() {
       (*task)->request_stop();
     }
   }
-  executor.drain();
+  drain();
   engine.reset();
-  executor.drain();
+  drain();
   session_.reset();
-  executor.drain();
+  drain();
   is_up_ = false;
 }
 

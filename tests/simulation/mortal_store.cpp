@@ -104,6 +104,9 @@ Task<CommitOutcome> MortalStore::do_commit(Batch batch, Wait wait) {
     note_owners(kept);
     if (disk_->state().generation() == generation_) {
       check_gates(kept);
+      if (after_commit) {
+        after_commit(kept);
+      }
     }
   }
   tally_.refusals += outcome->fenced() != nullptr ? 1U : 0U;

@@ -28,6 +28,8 @@ struct Tally {
   std::uint64_t handovers = 0;
   std::uint64_t refusals = 0;  ///< Of writes by a process that was deposed.
   std::uint64_t grants = 0;    ///< Of locks.
+  std::uint64_t limited = 0;   ///< Attempts of steps under a limit that took a while.
+  std::uint64_t scheduled = 0;
   std::uint64_t unknowns = 0;  ///< Requests of clients of which nobody knew whether they happened.
   Duration time{};
 };
@@ -47,6 +49,8 @@ class MortalStore final : public Store {
   [[nodiscard]] bool is_dead() const noexcept { return dead_; }
   /// So often a read finds the store busy.
   double busy_chance = 0;
+  /// Is called after each commit that succeeds.
+  std::function<void(const Batch&)> after_commit;
   /// Calls `doom`, which is to end the process or the machine, at the n-th commit from now.
   void doom_at(std::uint64_t commits, std::function<void()> doom);
 

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include <holdfast/permit_pool.hpp>
-#include <holdfast/this_task.hpp>
+
+#include "play_step.hpp"
 
 namespace holdfast::testing {
 
@@ -20,74 +21,7 @@ struct Heard {
   std::int64_t sum = 0;
 };
 
-void note_effect(int label, const StepContext& step) {
-  ++outside->effects[label][step.idempotency_key()];
-}
-
-Task<std::int64_t> do_step(StepContext& step, int label, int failing, int time_ms) {
-  note_effect(label, step);
-  if (time_ms > 0) {
-    step.heartbeat(time_ms);
-    co_await this_task::sleep_for(milliseconds(time_ms));
-  }
-  if (step.attempt() <= static_cast<std::uint32_t>(failing)) {
-    throw std::runtime_error("not yet");
-  }
-  co_return label;
-}
-
-StepOptions options_of(const Node& node) {
-  StepOptions options;
-  options.retry.attempts_max = node.first >= kAttemptsMax ? kAttemptsMax : 0;
-  options.side_effect_free = node.label % 5 == 0;
-  return options;
-}
-
-/// What was thrown because the run, or this part of it, is to stop is thrown on.
-template <typename T>
-bool has_failed(const Outcome<T>& outcome) {
-  try {
-    outcome.rethrow();
-  } catch (const Cancelled&) {
-    throw;
-  } catch (const Error&) {
-    return true;
-  }
-  return false;
-}
-
 Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node);
-
-Task<std::int64_t> perform_step(Context& ctx, const Node& node) {
-  const int label = node.label;
-  const int failing = node.first;
-  const int time_ms = node.second;
-  std::int64_t value = 0;
-  if (time_ms > 0) {
-    auto step = ctx.run(
-        "slow",
-        [label, failing, time_ms](StepContext& context) {
-          return do_step(context, label, failing, time_ms);
-        },
-        options_of(node));
-    auto outcome = co_await ctx.attempt(step);
-    value = has_failed(outcome) ? -label : outcome.value();
-  } else {
-    auto step = ctx.run(
-        "quick",
-        [label, failing](StepContext& context) -> std::int64_t {
-          note_effect(label, context);
-          if (context.attempt() <= static_cast<std::uint32_t>(failing)) {
-            throw std::runtime_error("not yet");
-          }
-          return label;
-        },
-        options_of(node));
-    auto outcome = co_await ctx.attempt(step);
-    value = has_failed(outcome) ? -label : outcome.value();
-  }
-  co_return value;
-}
 
 Task<std::int64_t> perform_sleep(Context& ctx, const Node& node) {
   const auto most = static_cast<std::uint64_t>(node.first);
@@ -305,11 +239,6 @@ Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
       break;
   }
   throw std::runtime_error("as the program says");
-}
-
-Task<void> clean_up(Context& ctx, int label) {
-  auto step = ctx.run("clean up", [label](StepContext& context) { note_effect(label, context); });
-  co_await step;
 }
 
 Task<std::int64_t> play(Context& ctx, Program program) {

@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/error.hpp>
+#include <holdfast/outcome.hpp>
 #include <holdfast/workflow.hpp>
 
+#include "limited_bodies.hpp"
 #include "program.hpp"
 
 namespace holdfast::testing {
@@ -19,6 +22,8 @@ struct Outside {
   std::map<int, std::map<std::string, int>> effects;
   std::vector<std::string> faults;
   std::uint64_t circles = 0;  ///< Deadlocks that were found, replays included.
+  LimitedBodies bodies;
+  std::set<std::string> beats;  ///< The ids of scheduled runs that did what they are for.
 };
 
 /// Workflows are plain functions: this is the world of the simulation under way.
@@ -35,6 +40,19 @@ enum class PlayLimit : std::uint8_t {
   kForStep,    ///< Any number, with one step of a key and two in all.
 };
 inline constexpr int kPlayLimits = 4;
+
+/// What was thrown because the run, or this part of it, is to stop is thrown on.
+template <typename T>
+bool has_failed(const Outcome<T>& outcome) {
+  try {
+    outcome.rethrow();
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
 
 /// The workflow that does what its program says.
 [[nodiscard]] const Workflow<Program, std::int64_t>& play_workflow(

@@ -4,6 +4,7 @@
 #include <boost/describe/class.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -56,6 +57,13 @@ inline constexpr int kSignalNames = 2;
 /// The last of these is held by two at a time, the others by one.
 inline constexpr int kLocks = 3;
 inline constexpr int kPermits = 2;
+/// At which some of the steps stand in line.
+inline constexpr int kStepLimits = 2;
+[[nodiscard]] constexpr int capacity_of_limit(int limit) noexcept { return 1 + limit; }
+/// Nothing: the step with this label is under none.
+[[nodiscard]] constexpr std::optional<int> step_limit_of(int label) noexcept {
+  return label % 3 == 1 ? std::optional(label % kStepLimits) : std::nullopt;
+}
 
 /// A signal or an update that a program waits for.
 struct Wanted {

@@ -17,6 +17,8 @@ const std::string kQueue = "default";
 /// In which everything has to end when nothing goes wrong any more.
 constexpr Duration kPatience = 48h;
 constexpr Duration kLook = 20s;
+/// After which what went wrong before makes no difference.
+constexpr Duration kSettled = 3min;
 
 }  // namespace
 
@@ -55,20 +57,25 @@ void RunSimulation::make_orders() {
     if (order.fate == Order::Fate::kTimeout) {
       order.timeout = between(1s, 20min);
     }
-    make_errands(orders_.size() - 1);
+    make_errands(order);
   }
   tally_.runs += count;
 }
 
-void RunSimulation::make_errands(std::size_t order) {
-  const Order& of = orders_[order];
+void RunSimulation::make_errands(const Order& of) {
   const TimePoint now = clock_.now();
+  const Errand* started = nullptr;
   const auto add = [&](Errand::Kind kind, TimePoint at, const Wanted& wanted = {}) {
     Errand& errand = errands_.emplace_back();
     errand.kind = kind;
-    errand.order = order;
+    errand.order = &of;
     errand.at = at;
     errand.wanted = wanted;
+    if (started == nullptr) {
+      started = &errand;
+    } else {
+      errand.after.push_back(started);
+    }
   };
   const TimePoint start = now + between(0s, dice_.one_in(2) ? Duration(10s) : Duration(2min));
   add(Errand::Kind::kStart, start);
@@ -94,13 +101,56 @@ void RunSimulation::make_errands(std::size_t order) {
   }
 }
 
+void RunSimulation::make_timetables() {
+  const std::uint64_t count = dice_.one_in(3) ? 1 + dice_.below(2) : 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    make_errands(schedules_.add(make_timetable(dice_, "schedule-" + std::to_string(i))));
+  }
+}
+
+void RunSimulation::make_errands(const Timetable& of) {
+  std::vector<const Errand*> made;
+  const auto add = [&](Errand::Kind kind, TimePoint at, std::int64_t value = 0) {
+    Errand& errand = errands_.emplace_back();
+    errand.kind = kind;
+    errand.timetable = &of;
+    errand.at = at;
+    errand.wanted.value = value;
+    if (!made.empty()) {
+      errand.after = kind == Errand::Kind::kRemoveSchedule ? made : std::vector{made.front()};
+    }
+    made.push_back(&errand);
+    return &errand;
+  };
+  const auto length_ms = [&] { return static_cast<std::int64_t>(1 + dice_.below(20'000)); };
+  const TimePoint set_at = clock_.now() + between(0s, 30s);
+  add(Errand::Kind::kSetSchedule, set_at, length_ms());
+  if (dice_.one_in(3)) {
+    add(Errand::Kind::kSetSchedule, set_at + between(1s, 3min), length_ms());
+  }
+  for (std::uint64_t i = 0; i < of.asked_for; ++i) {
+    add(Errand::Kind::kRunNow, set_at + between(1s, 3min), static_cast<std::int64_t>(i));
+  }
+  if (of.has_pause) {
+    const Errand* const pause = add(Errand::Kind::kPauseSchedule, set_at + between(1s, 3min));
+    add(Errand::Kind::kResumeSchedule, pause->at + between(0s, 1min))->after.push_back(pause);
+  }
+  add(Errand::Kind::kRemoveSchedule, set_at + between(30s, 12min));
+}
+
+bool RunSimulation::may_begin(const Errand& errand) const {
+  return !errand.is_done && !errand.attempt && errand.at <= clock_.now() &&
+         std::ranges::all_of(errand.after, [&](const Errand* one) {
+           return one->is_done && one->at <= clock_.now();  // Messages of one moment have no order.
+         });
+}
+
 void RunSimulation::send_errands() {
   for (Errand& errand : errands_) {
     if (errand.attempt && errand.answer->verdict != Errand::Verdict::kUnderWay) {
       finish_errand(errand);
     }
-    const bool may_begin = errand.kind == Errand::Kind::kStart || orders_[errand.order].is_started;
-    if (!errand.is_done && !errand.attempt && errand.at <= clock_.now() && may_begin) {
+    if (may_begin(errand)) {
       begin_errand(errand);
     }
   }
@@ -112,11 +162,18 @@ void RunSimulation::begin_errand(Errand& errand) {
     errand.at = clock_.now() + between(1ms, 1s);
     return;
   }
+  const bool has_been_calm = is_calm_ && clock_.now() - calm_since_ > kSettled;
+  if (errand.kind == Errand::Kind::kRemoveSchedule && has_been_calm) {
+    schedules_.check_is_driven(*errand.timetable);
+  }
   errand.where = &process;
   errand.answer = std::make_shared<Errand::Answer>();
+  Engine& engine = *process.engine;
   errand.attempt.emplace(
-      spawn(process.executor, carry_out(*process.engine, errand.kind, errand.wanted,
-                                        orders_[errand.order], errand.answer)));
+      spawn(process.executor,
+            errand.timetable != nullptr
+                ? carry_out(engine, errand.kind, errand.wanted, *errand.timetable, errand.answer)
+                : carry_out(engine, errand.kind, errand.wanted, *errand.order, errand.answer)));
 }
 
 void RunSimulation::finish_errand(Errand& errand) {
@@ -131,9 +188,6 @@ void RunSimulation::finish_errand(Errand& errand) {
   const bool is_start = errand.kind == Errand::Kind::kStart;
   errand.is_done = verdict == Verdict::kAcknowledged || errand.is_tried_once() ||
                    (verdict == Verdict::kGone && !is_start);
-  if (errand.is_done && is_start) {
-    orders_[errand.order].is_started = true;
-  }
   errand.at = clock_.now() + between(10ms, 5s);
 }
 
@@ -145,7 +199,7 @@ void RunSimulation::take_from(MortalProcess& process) {
       errand.attempt->request_stop();
     }
   }
-  process.executor.drain();
+  process.drain();
   for (Errand& errand : errands_) {
     if (errand.where == &process) {
       const bool was_told = errand.answer->verdict == Errand::Verdict::kAcknowledged;
@@ -181,8 +235,9 @@ void RunSimulation::set_faults() {
 void RunSimulation::add_process(const std::string& queue, bool drives) {
   auto store = std::make_unique<MortalStore>(disk_, tally_, owners_, dice_.next());
   store->busy_chance = busy_chance_;
+  store->after_commit = [this](const Batch& batch) { schedules_.after_commit(batch); };
   processes_.push_back(std::make_unique<MortalProcess>(
-      clock_, std::move(store), MortalProcess::Terms{dice_.next() | 1, queue, drives}));
+      clock_, std::move(store), MortalProcess::Terms{dice_.next() | 1, queue, drives, &calendar_}));
 }
 
 void RunSimulation::end_process(MortalProcess& process) {
@@ -247,8 +302,7 @@ void RunSimulation::strike() {
       break;
     case 1:
     case 2:
-      process.stalled_until = clock_.now() + between(100ms, 100s);
-      process.unaware_until = process.stalled_until + between(0s, 20s);
+      process.stall(clock_.now() + between(100ms, 100s), between(0s, 20s));
       ++tally_.stalls;
       break;
     case 3:
@@ -276,7 +330,7 @@ bool RunSimulation::run_one() {
   const std::size_t first = count == 0 ? 0 : dice_.below(count);
   for (std::size_t i = 0; i < count; ++i) {
     MortalProcess& process = *processes_[(first + i) % count];
-    if (!process.is_stalled(clock_.now()) && process.executor.run_one()) {
+    if (!process.is_stalled(clock_.now()) && process.run_one()) {
       if (power_is_cut_ || process.store->is_dead()) {
         keep_processes();
       }
@@ -327,6 +381,7 @@ void RunSimulation::go_on_until(TimePoint end) {
 /// From now on nothing goes wrong, and what was wrong is seen to.
 void RunSimulation::calm_down() {
   is_calm_ = true;
+  calm_since_ = clock_.now();
   disk_->set_faults({});
   busy_chance_ = 0;
   const bool begin_anew = dice_.one_in(2);
@@ -358,8 +413,8 @@ bool RunSimulation::finish() {
     for (const Errand& errand : errands_) {
       if (!errand.is_done) {
         faults_.push_back("a request is never answered: kind " +
-                          std::to_string(static_cast<int>(errand.kind)) + " of run " +
-                          orders_[errand.order].id);
+                          std::to_string(static_cast<int>(errand.kind)) + " of " +
+                          (errand.order != nullptr ? errand.order->id : errand.timetable->name));
       }
     }
     faults_.push_back("in the store:\n" + inspection.dump());
@@ -370,14 +425,19 @@ bool RunSimulation::finish() {
 std::vector<std::string> RunSimulation::run() {
   drivers_wanted_ = 1 + dice_.below(3);
   make_orders();
+  make_timetables();
   set_faults();
   next_strike_ = clock_.now() + between(1s, 60s);
   go_on_until(clock_.now() + between(30s, 6min));
   calm_down();
   const bool done = finish();
   const std::vector<std::string> found = done ? look_at_the_end() : std::vector<std::string>{};
-  faults_.insert(faults_.end(), found.begin(), found.end());
+  for (const auto* more : {&found, &schedules_.faults()}) {
+    faults_.insert(faults_.end(), more->begin(), more->end());
+  }
   tally_.time += clock_.now() - TimePoint{};
+  tally_.limited += world_.bodies.seen;
+  tally_.scheduled += schedules_.begun();
   digest_ = disk_->commit_count() * 1'000'003 +
             static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
   return faults_;
@@ -389,6 +449,7 @@ std::vector<std::string> RunSimulation::look_at_the_end() {
   Inspection inspection(executor, *store, orders_, world_);
   // By now every sweep has been.
   go_on_until(clock_.now() + 2min);
+  schedules_.check_at_the_end(world_.beats);
   std::vector<std::string> found = inspection.find_faults();
   // Then those are gone, too, who have asked something and not waited for the answer.
   while (!processes_.empty()) {
@@ -402,7 +463,7 @@ std::vector<std::string> RunSimulation::look_at_the_end() {
     return found;
   }
   auto purge = spawn((*up)->executor, (*up)->engine->purge(0s));
-  (*up)->executor.drain();
+  (*up)->drain();
   static_cast<void>(purge.get());
   const std::vector<std::string> left = inspection.find_leftovers();
   found.insert(found.end(), left.begin(), left.end());

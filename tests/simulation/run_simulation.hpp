@@ -10,11 +10,13 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/memory_store.hpp>
+#include <holdfast/wall_clock.hpp>
 
 #include "errand.hpp"
 #include "mortal_process.hpp"
 #include "mortal_store.hpp"
 #include "play.hpp"
+#include "schedule_watch.hpp"
 #include "tests/crash/dice.hpp"
 
 namespace holdfast::testing {
@@ -37,7 +39,9 @@ class RunSimulation {
  private:
   [[nodiscard]] Duration between(Duration least, Duration most);
   void make_orders();
-  void make_errands(std::size_t order);
+  void make_errands(const Order& order);
+  void make_timetables();
+  void make_errands(const Timetable& timetable);
   void set_faults();
 
   void add_process(const std::string& queue, bool drives);
@@ -47,6 +51,7 @@ class RunSimulation {
   void cut_power();
 
   void send_errands();
+  [[nodiscard]] bool may_begin(const Errand& errand) const;
   void begin_errand(Errand& errand);
   void finish_errand(Errand& errand);
   void take_from(MortalProcess& process);
@@ -65,6 +70,8 @@ class RunSimulation {
   VirtualClock clock_;
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>(clock_);
   std::map<std::string, std::string> owners_;
+  VirtualWallClock calendar_{clock_, kFirstDay};
+  ScheduleWatch schedules_{disk_};
   std::deque<Order> orders_;
   std::deque<Errand> errands_;
   std::vector<std::unique_ptr<MortalProcess>> processes_;
@@ -74,6 +81,7 @@ class RunSimulation {
   std::size_t drivers_wanted_ = 2;
   double busy_chance_ = 0;
   bool is_calm_ = false;
+  TimePoint calm_since_{};
   bool power_is_cut_ = false;
   TimePoint next_strike_{};
   TimePoint next_process_{};
