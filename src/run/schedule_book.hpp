@@ -47,8 +47,12 @@ class ScheduleBook {
   [[nodiscard]] bool is_running() const noexcept { return running_.has_value(); }
   [[nodiscard]] bool has_next() const;
   [[nodiscard]] FiredRun begin_next();
-  /// The one that runs is to make room for the next one.
-  [[nodiscard]] bool shall_stop() const noexcept { return shall_stop_; }
+  [[nodiscard]] const std::optional<std::string>& running() const noexcept { return running_; }
+  /// The state with that one was.
+  void was_shown(std::optional<std::string> running) { shown_ = std::move(running); }
+  /// The one that runs is to make room for the next one, and can: what is begun and given up at
+  /// once has not been begun, so it is left until all can see it.
+  [[nodiscard]] bool shall_stop() const noexcept { return shall_stop_ && shown_ == running_; }
   void end_running(RunState state, std::string failure);
   /// It did not begin: somebody else has a run of its id.
   void refuse_running();
@@ -68,6 +72,7 @@ class ScheduleBook {
   std::uint64_t asked_for_ = 0;  // Runs that were, and have no time yet.
   std::vector<Firing> unwatched_;
   std::optional<std::string> running_;  // Its id.
+  std::optional<std::string> shown_;
   bool shall_stop_ = false;
   bool had_no_room_ = false;  // For the times that come meanwhile.
   bool has_new_times_ = false;

@@ -618,6 +618,29 @@ TEST(ScheduleBook, WhatChangesTheTimesWhileItLooksAtTheClockMakesItLookAgain) {
   EXPECT_EQ(book.state().cursor_ns, detail::ns_of_wall(kNovember17 + 1h));
 }
 
+TEST(ScheduleBook, ARunThatNobodyCouldSeeYetIsNotStoppedForTheNextOne) {
+  detail::ScheduleState state;
+  state.definition = detail::checked_definition(
+      "x", "works", 1, {.cron = "@hourly", .overlap = Overlap::kCancelRunning});
+  detail::ScheduleBook book(state, StoreTime());
+  const auto run_now = [&] {
+    book.ask_for_run();
+    book.begin_look();
+    const detail::ScheduleTimes times(book.state());
+    return book.decide(times.agenda(kNovember17, StoreTime(), book.start()));
+  };
+  ASSERT_TRUE(run_now());
+  const detail::FiredRun first = book.begin_next();
+  ASSERT_TRUE(run_now());
+  EXPECT_FALSE(book.shall_stop()) << "it would never have begun, and be counted as begun";
+  book.was_shown(std::nullopt);
+  EXPECT_FALSE(book.shall_stop()) << "that was before it";
+  book.was_shown(first.id);
+  EXPECT_TRUE(book.shall_stop());
+  book.end_running(RunState::kFailed, "it was cancelled");
+  EXPECT_TRUE(book.has_next());
+}
+
 TEST_F(ScheduleTest, AnotherInputKeepsTheTimes) {
   Process& one = process();
   set(one, "poll", 1, {.every = 1h});

@@ -104,7 +104,9 @@ class ScheduleCode final : public WorkflowCode {
         co_await ctx.wait_until([&book] { return !book.has_next(); });
       }
       if (book.take_change()) {
+        const std::optional<std::string> running = book.running();
         co_await shown.set(book.state());
+        book.was_shown(running);
       }
       co_await until_news(ctx, book, wait);
     }
