@@ -157,6 +157,10 @@ void ScheduleWatch::check_sums(const Timetable& timetable, const detail::Schedul
     fault(timetable, "it has passed over " + std::to_string(state.skipped) +
                          " times though nothing kept them from running");
   }
+  const std::uint64_t made_up_for = timetable.missed == Missed::kRunAll ? timetable.missed_max : 1;
+  if (timetable.overlap == Overlap::kSkip && state.waiting.size() > 1 + made_up_for) {
+    fault(timetable, std::to_string(state.waiting.size()) + " times wait that were to be skipped");
+  }
   if (!state.cursor_ns) {
     return;
   }
