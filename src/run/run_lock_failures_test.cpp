@@ -26,10 +26,10 @@ using testing_runs::Process;
 using Words = std::vector<std::string>;
 
 /// What happened, in its order. Code that is replayed adds nothing.
-Words told;
+Words happened;
 void tell(const Context& ctx, const std::string& what) {
   if (!ctx.is_replaying()) {
-    told.push_back(ctx.run_id() + " " + what);
+    happened.push_back(ctx.run_id() + " " + what);
   }
 }
 
@@ -116,7 +116,7 @@ const auto kLocksAfterWord = workflow("locks_after_word", locks_after_word);
 
 class RunLockFailuresTest : public testing_runs::EngineWorld {
  protected:
-  void SetUp() override { told.clear(); }
+  void SetUp() override { happened.clear(); }
   void add_workflows(Engine& engine) override {
     engine.add(kKeeps);
     engine.add(kGivesUpInTenSeconds);
@@ -182,7 +182,7 @@ TEST_F(RunLockFailuresTest, AHolderWhoseProcessIsKilledHoldsOnAndLetsGoElsewhere
   EXPECT_EQ(gate(second).holders.front().fence, fence) << "it is the same grant";
   go(second, "a");
   go(second, "b");
-  EXPECT_EQ(told, (Words{"a in", "a out", "b in", "b out"}));
+  EXPECT_EQ(happened, (Words{"a in", "a out", "b in", "b out"}));
   expect_no_traces(second);
 }
 
@@ -196,10 +196,10 @@ TEST_F(RunLockFailuresTest, TheProcessOfTheNextInLineDiesInTheMomentOfTheGrant) 
   run(holding, holding.engine->signal("a", "go", std::string("gone")));
   holding.store->before_commit = nullptr;
   EXPECT_EQ(holders(holding), Words{"b"}) << "granted, and nobody has told it";
-  EXPECT_EQ(told, (Words{"a in", "a out"}));
+  EXPECT_EQ(happened, (Words{"a in", "a out"}));
   Process& next = process("two");
   advance(1min);
-  EXPECT_EQ(told, (Words{"a in", "a out", "b in"}));
+  EXPECT_EQ(happened, (Words{"a in", "a out", "b in"}));
   go(next, "b");
   EXPECT_EQ(holders(next), Words{"c"});
   go(holding, "c");
@@ -208,7 +208,7 @@ TEST_F(RunLockFailuresTest, TheProcessOfTheNextInLineDiesInTheMomentOfTheGrant) 
 
 TEST_F(RunLockFailuresTest, TheNextInLineIsStoppedInTheMomentOfTheGrant) {
   for (const bool by_force : {false, true}) {
-    told.clear();
+    happened.clear();
     Process& holding = process("one");
     Process& waiting = process("two");
     static_cast<void>(run(holding, holding.engine->start(kKeeps, "m", {.id = "a"})));
@@ -245,13 +245,13 @@ TEST_F(RunLockFailuresTest, TheFirstInLineIsCancelledAndThoseBehindItKeepTheirOr
   go(here, "c");
   EXPECT_EQ(holders(here), Words{"d"});
   run(here, here.engine->cancel("d"));
-  EXPECT_EQ(told, (Words{"a in", "a out", "c in", "c out", "d in"}));
+  EXPECT_EQ(happened, (Words{"a in", "a out", "c in", "c out", "d in"}));
   expect_no_traces(here);
 }
 
 TEST_F(RunLockFailuresTest, OneWhoseTimeIsUpNeverEndsUpHolding) {
   for (const bool dies : {false, true}) {
-    told.clear();
+    happened.clear();
     Process* here = &process();
     start(*here, "a", kKeeps, "m");
     start(*here, "b", kGivesUpInTenSeconds);
@@ -266,7 +266,7 @@ TEST_F(RunLockFailuresTest, OneWhoseTimeIsUpNeverEndsUpHolding) {
     EXPECT_EQ(holders(*here), Words{"c"});
     go(*here, "b");
     go(*here, "c");
-    EXPECT_EQ(told, (Words{"a in", "b too late", "a out", "c in", "c out"}));
+    EXPECT_EQ(happened, (Words{"a in", "b too late", "a out", "c in", "c out"}));
     expect_no_traces(*here);
     kill(*here);
     advance(1min);
@@ -286,7 +286,7 @@ TEST_F(RunLockFailuresTest, AGrantInTimeIsAGrantThoughItIsSeenTooLate) {
   Process& next = process("two");
   advance(1min);
   // Which of the two news it hears first is up to the store; what it says is what is so.
-  const bool has_it = told.back() == "b in";
+  const bool has_it = happened.back() == "b in";
   EXPECT_EQ(holders(next), has_it ? Words{"b"} : Words{});
   go(next, "b");
   expect_no_traces(next);
@@ -305,7 +305,7 @@ TEST_F(RunLockFailuresTest, OneThatGoesOnAsNewGoesToTheEndOfTheQueue) {
   go(*here, "b");
   EXPECT_EQ(holders(*here), Words{"a"});
   go(*here, "a");
-  EXPECT_EQ(told, (Words{"a in", "b in", "b out", "a in"}));
+  EXPECT_EQ(happened, (Words{"a in", "b in", "b out", "a in"}));
   expect_no_traces(*here);
 }
 
@@ -416,7 +416,7 @@ TEST_F(RunLockFailuresTest, ADamagedRowLetsNobodyIn) {
   EXPECT_THROW(start(next, "b", kKeeps, "m"), StoreCorrupt);
   EXPECT_FALSE(run(next, next.engine->describe("b"))) << "a start that cannot be is none";
   go(next, "c");
-  EXPECT_EQ(told, Words{"a in"});
+  EXPECT_EQ(happened, Words{"a in"});
   const auto stands = run(next, next.engine->describe("c"));
   ASSERT_TRUE(stands);
   EXPECT_EQ(stands->state, RunState::kRunning);
