@@ -226,9 +226,9 @@ void add_workflows(Engine& engine) {
 }
 
 struct Worker {
-  explicit Worker(Store& store, bool knows_workflows = true)
-      : session(sync_wait(pool, Session::open(store))),
-        engine(std::in_place, *session, EngineOptions{.executor = &pool, .warn = note_warning}) {
+  explicit Worker(Store& store, bool knows_workflows = true) {
+    session = sync_wait(pool, Session::open(store));
+    engine.emplace(*session, EngineOptions{.executor = &pool, .warn = note_warning});
     if (knows_workflows) {
       add_workflows(*engine);
     }
@@ -250,8 +250,8 @@ struct Worker {
     return sync_wait(pool, run.result());
   }
 
-  ThreadPool pool{2};
   std::unique_ptr<Session> session;
+  ThreadPool pool{2};  // Of an engine that was not stopped, it goes before the session.
   std::optional<Engine> engine;
 };
 
