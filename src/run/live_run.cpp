@@ -382,8 +382,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       locks = co_await settle_letting_go(activated, now, entrance);
     } else if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
-    } else if (!activated.locks.empty() || holds_or_waits() || !activated.uses.empty() ||
-               asks_for_permits(activated)) {
+    } else if (asks || holds_or_waits() || asks_for_permits(activated)) {
       locks = co_await settle_locks(activated, now);
     }
     if (may_rest && asks && locks.events.empty() && !locks.any_granted) {

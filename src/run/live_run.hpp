@@ -418,8 +418,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::vector<Mail> mail_;
   std::vector<Mail> kept_;  // Until it is let in.
   bool waits_outside_ = false;
-  bool driven_ =
-      true;  // By whoever makes it: before `begin` or `resume` is done, nobody else does.
+  bool driven_ = true;  // By whoever makes it, until `begin` or `resume` is done.
   bool gone_ = false;
   using Steps = std::map<std::uint64_t, std::shared_ptr<StepRun>, std::less<>,
                          FrameAllocator<std::pair<const std::uint64_t, std::shared_ptr<StepRun>>>>;
