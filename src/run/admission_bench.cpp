@@ -48,7 +48,7 @@ Task<double> us_per_start(Engine& engine, const Workflow<int, int>& workflow) {
 
 double start_us(const Workflow<int, int>& workflow) {
   const testing::TempFolder folder(std::filesystem::current_path());
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   const auto store = open_sqlite_store(folder.path() / "store.db", {});
   const auto session = sync_wait(pool, Session::open(*store, {.executor = &pool}));
   double us = 0;

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include <holdfast/this_task.hpp>
+
 #include "engine_world.hpp"
 
 namespace holdfast {
@@ -70,6 +72,23 @@ class EngineSignalsTest : public testing_runs::EngineWorld {
     }
   }
 };
+
+TEST_F(EngineSignalsTest, ASignalWhoseSenderIsSlowIsTakenOnce) {
+  Process& one = process();
+  auto result = run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(one, "take");
+  // Until then the inbox is read more than once: the signal is taken, and nobody remembers it.
+  one.store->after_next_commit = []() -> Task<void> { co_await this_task::sleep_for(5min); };
+  const auto sending = begin(one, one.engine->signal("run", "number", 1));
+  advance(4min);
+  EXPECT_FALSE(sending.ended());
+  advance(2min);
+  EXPECT_TRUE(sending.ended());
+  order(one, "take");
+  send(one, 20);
+  order(one, "end");
+  EXPECT_EQ(run(one, result.result()), 21);
+}
 
 TEST_F(EngineSignalsTest, BeyondALimitTheSenderIsTold) {
   Process& one = process();

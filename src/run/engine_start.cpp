@@ -453,7 +453,6 @@ Task<std::optional<boost::json::value>> EngineCore::ask_elsewhere(RunRow run,
   Watch watch = world_->store.watch(key);
   record::RunMessage message = message_of(
       changes ? record::RunMessage::EVENT : record::RunMessage::QUERY, std::move(question));
-  message.set_format(kRunFormat);
   message.set_reply_key(key);
   const bool is_sent = co_await try_send(std::move(run), std::move(message));
   std::optional<boost::json::value> answer;

@@ -111,7 +111,7 @@ struct LockingProcess {
     sync_wait(pool, session->close());
   }
 
-  ThreadPool pool{2};
+  ThreadPool pool{1};
   std::unique_ptr<Store> store;
   std::unique_ptr<Session> session;
   std::optional<Engine> engine;

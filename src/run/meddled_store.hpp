@@ -15,7 +15,8 @@
 
 namespace holdfast::testing_runs {
 
-/// A store of a process, in which something can be made to happen right before a commit.
+/// A store of a process, in which something can be made to happen right before a commit, and right
+/// after one before whoever made it knows.
 class MeddledStore final : public Store {
  public:
   explicit MeddledStore(const std::shared_ptr<MemoryDisk>& disk)
@@ -31,6 +32,8 @@ class MeddledStore final : public Store {
 
   /// What it throws is what the commit throws.
   std::function<void(const Batch& batch)> before_commit;
+  /// For one commit; then it is taken away.
+  std::function<Task<void>()> after_next_commit;
 
   [[nodiscard]] const std::string& url() const noexcept override { return near_->url(); }
   [[nodiscard]] const Capabilities& capabilities() const noexcept override {
@@ -57,8 +60,15 @@ class MeddledStore final : public Store {
       const auto meddle = before_commit;  // It may take itself away.
       meddle(batch);
     }
-    return wait == Wait::kForDisk ? near_->commit(std::move(batch))
-                                  : near_->apply(std::move(batch));
+    Task<CommitOutcome> commit =
+        wait == Wait::kForDisk ? near_->commit(std::move(batch)) : near_->apply(std::move(batch));
+    return after_next_commit ? then(std::move(commit), std::exchange(after_next_commit, nullptr))
+                             : std::move(commit);
+  }
+  static Task<CommitOutcome> then(Task<CommitOutcome> commit, std::function<Task<void>()> meddle) {
+    CommitOutcome outcome = co_await commit;
+    co_await meddle();
+    co_return outcome;
   }
   Task<void> do_until_durable(Version version) override { return near_->until_durable(version); }
   std::shared_ptr<detail::WatchedPrefix> do_watch(std::string prefix) override {

@@ -59,7 +59,12 @@ Task<std::string> waits_for_child_later(Context& ctx, std::vector<std::string> p
   const std::string what = plan.at(0);
   const std::vector<std::string> for_child{"x", plan.at(1)};
   auto child = ctx.child<std::string>(what, for_child, {.id = "child"});
-  co_await ctx.sleep(3s);
+  if (plan.at(2) == "asks for y first") {
+    auto y = ctx.lock("y", {.timeout = 3s});
+    static_cast<void>(co_await ctx.attempt(y));
+  } else {
+    co_await ctx.sleep(3s);
+  }
   if (plan.at(2) == "lets go") {
     lock.release();
   }
@@ -254,6 +259,17 @@ TEST_F(RunDeadlockTest, AParentThatLetsGoAsItBeginsToWaitIsNotRefused) {
     expect_no_traces(here);
     kill(here);
   }
+}
+
+TEST_F(RunDeadlockTest, AParentThatGaveUpALockBeforeItWaitsForItsChildIsInTheCircle) {
+  Process& here = process();
+  auto other = start(here, "other", {"y"});
+  auto parent = start_parent(here, {"locks_after", "10", "asks for y first"});
+  advance(5s);
+  EXPECT_EQ(run(here, here.store->scan("wait/")).entries.size(), 1U) << "its wait for the child";
+  advance(15s);
+  EXPECT_EQ(run(here, parent.result()),
+            "deadlock: 'child' waits for x, held by 'parent', which waits for its child 'child'");
 }
 
 TEST_F(RunDeadlockTest, TheCircleIsFoundOverAGrandchild) {

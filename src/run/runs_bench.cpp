@@ -74,7 +74,7 @@ const auto kSleeper = workflow("sleeper", sleeper);
 struct Process {
   explicit Process(const std::filesystem::path& file) : Process(file, own_clock) {}
   Process(const std::filesystem::path& file, Clock& clock)
-      : pool(2, clock), store(open_sqlite_store(file, {.clock = &clock})) {
+      : pool(1, clock), store(open_sqlite_store(file, {.clock = &clock})) {
     const SessionOptions for_a_day{.ttl = 24h, .executor = &pool};
     session = sync_wait(pool, Session::open(*store, for_a_day));
     engine.emplace(*session, EngineOptions{.executor = &pool, .idle_time = 1s});

@@ -180,13 +180,20 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
     }
   }
   try {
-    co_await pass_on(key, std::move(message));
+    // Who brings it may be late: others saw the row, it is done, and that was forgotten since.
+    const std::optional<Entry> row = co_await world_->store.get(key, Read::kApplied);
+    if (row) {
+      co_await pass_on(key, std::move(message));
+      co_return;
+    }
   } catch (...) {
     // It is in the inbox still, and is seen there again.
     const std::lock_guard lock(mutex_);
     taken_.erase(key);
     throw;
   }
+  const std::lock_guard lock(mutex_);
+  taken_.erase(key);
 }
 
 bool Tenure::take_here(const std::string& key, const record::RunMessage& message,
