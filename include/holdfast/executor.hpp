@@ -19,6 +19,7 @@ namespace holdfast {
 struct Work {
   void (*run)(Work&) noexcept = nullptr;
   Work* next = nullptr;
+  std::uint32_t ran_in = 0;  ///< The thread of a pool that ran it last; 0: none.
 };
 
 namespace detail {

@@ -113,6 +113,9 @@ void TaskContext::resume(Work& work) noexcept {
 void TaskContext::bounce(Trampoline& trampoline) noexcept {
   trampoline_ = &trampoline;
   TaskContext* const outer = std::exchange(current_context, this);
+  if (outer != nullptr && &outer->executor_ == &executor_) {
+    resume_work_.ran_in = outer->resume_work_.ran_in;  // It was begun in the same thread.
+  }
   while (trampoline.next) {
     // When the coroutine suspends without a successor, another thread may own this context by the
     // time `resume` returns, or it may be gone: only the local trampoline is touched from here on.

@@ -31,12 +31,15 @@ std::size_t checked_count(std::size_t thread_count) {
 
 }  // namespace
 
+/// Each thread has a line of its own, and helps the others only when that is empty: what a task
+/// works with is in the caches of the processor that ran it last, and to fetch it from there would
+/// take longer than most of what tasks do.
 class ThreadPool::Threads {
  public:
-  explicit Threads(std::size_t count) {
+  explicit Threads(std::size_t count) : lines_(count) {
     threads_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      threads_.emplace_back([this] { run(); });
+      threads_.emplace_back([this, i] { run(i); });
     }
   }
   Threads(const Threads&) = delete;
@@ -48,7 +51,9 @@ class ThreadPool::Threads {
       stopping_ = true;
       has_ready_ = true;
     }
-    ready_changed_.notify_all();
+    for (Line& line : lines_) {
+      line.changed.notify_one();
+    }
     for (auto& thread : threads_) {
       thread.join();
     }
@@ -56,44 +61,96 @@ class ThreadPool::Threads {
 
   void post(Work& work) noexcept {
     const std::scoped_lock lock(mutex_);
-    const bool taken_by_watcher = watching_ && ready_.empty();
-    ready_.push(work);
-    has_ready_.store(true, std::memory_order_relaxed);
-    if (asleep_ > 0 && !taken_by_watcher) {
-      // Under the lock: without it the work may have run, and the pool be gone, by now.
-      ready_changed_.notify_one();
-    }
+    push(work);
+    wake_for_ready();
   }
 
   void post_all(detail::WorkList& works) noexcept {
     const std::scoped_lock lock(mutex_);
-    ready_.append(works);
-    has_ready_.store(true, std::memory_order_relaxed);
-    if (asleep_ > 0) {
-      ready_changed_.notify_all();
+    while (!works.empty()) {
+      push(works.pop());
     }
+    wake_for_ready();
   }
 
  private:
   using Lock = std::unique_lock<detail::SpinningMutex>;
 
-  void run() noexcept {
+  /// What one thread has to do.
+  struct Line {
+    detail::WorkList ready;
+    std::condition_variable_any changed;
+    bool is_asleep = false;  // And was not woken yet.
+  };
+
+  // All of this with the lock held.
+
+  void push(Work& work) noexcept {
+    line_of(work).ready.push(work);
+    ++ready_count_;
+  }
+
+  Line& line_of(const Work& work) noexcept {
+    if (work.ran_in != 0) {
+      return lines_[(work.ran_in - 1) % lines_.size()];
+    }
+    if (own_line.pool == this) {
+      return lines_[own_line.index];
+    }
+    next_line_ = (next_line_ + 1) % lines_.size();
+    return lines_[next_line_];
+  }
+
+  /// Under the lock: without it the work may have run, and the pool be gone, by now.
+  void wake_for_ready() noexcept {
+    has_ready_.store(true, std::memory_order_relaxed);
+    std::size_t wanted = ready_count_ - std::min<std::size_t>(ready_count_, watching_ ? 1 : 0);
+    for (const bool for_others : {false, true}) {
+      for (std::size_t i = 0; i < lines_.size() && asleep_ > 0 && wanted > 0; ++i) {
+        if (lines_[i].is_asleep && (for_others || !lines_[i].ready.empty())) {
+          wake(lines_[i]);
+          --wanted;
+        }
+      }
+    }
+  }
+
+  void wake(Line& line) noexcept {
+    line.is_asleep = false;
+    --asleep_;
+    line.changed.notify_one();
+  }
+
+  /// Null: there is nothing to do.
+  Work* take(std::size_t index) noexcept {
+    for (std::size_t i = 0; i < lines_.size() && ready_count_ > 0; ++i) {
+      detail::WorkList& ready = lines_[(index + i) % lines_.size()].ready;
+      if (!ready.empty()) {
+        --ready_count_;
+        return &ready.pop();
+      }
+    }
+    return nullptr;
+  }
+
+  void run(std::size_t index) noexcept {
+    own_line = {this, index};
     Lock lock(mutex_);
     while (true) {
-      while (!ready_.empty()) {
-        Work& work = ready_.pop();
+      while (Work* const work = take(index)) {
         lock.unlock();
-        work.run(work);
+        work->ran_in = static_cast<std::uint32_t>(index + 1);
+        work->run(*work);
         lock.lock();
       }
       if (stopping_) {
         return;
       }
-      wait_for_work(lock);
+      wait_for_work(lock, lines_[index]);
     }
   }
 
-  void wait_for_work(Lock& lock) noexcept {
+  void wait_for_work(Lock& lock, Line& line) noexcept {
     has_ready_.store(false, std::memory_order_relaxed);
     const TimePoint begin = MonotonicTime::now();
     if (work_comes_soon_ && !watching_) {
@@ -108,23 +165,35 @@ class ThreadPool::Threads {
       lock.lock();
       watching_ = false;
     }
-    ++asleep_;
-    ready_changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
-    --asleep_;
+    if (!stopping_ && ready_count_ == 0) {
+      line.is_asleep = true;
+      ++asleep_;
+      line.changed.wait(lock, [&] { return stopping_ || !line.is_asleep; });
+    }
     work_comes_soon_ = several_cores_ && MonotonicTime::now() < begin + kSoon;
   }
 
+  /// Of the thread that asks.
+  struct OwnLine {
+    const Threads* pool = nullptr;
+    std::size_t index = 0;
+  };
+  static thread_local OwnLine own_line;
+
   detail::SpinningMutex mutex_;
-  std::condition_variable_any ready_changed_;
-  detail::WorkList ready_;
+  std::vector<Line> lines_;
+  std::size_t ready_count_ = 0;
+  std::size_t next_line_ = 0;
   std::size_t asleep_ = 0;
   const bool several_cores_ = std::thread::hardware_concurrency() > 1;
   bool work_comes_soon_ = false;
   bool watching_ = false;
-  std::atomic<bool> has_ready_ = false;  // For the thread that watches; others ask `ready_`.
+  std::atomic<bool> has_ready_ = false;  // For the thread that watches; others ask the count.
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
+
+thread_local ThreadPool::Threads::OwnLine ThreadPool::Threads::own_line;
 
 ThreadPool::ThreadPool(std::size_t thread_count)
     : own_clock_(std::make_unique<SystemClock>()),
