@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +14,8 @@
 #include <utility>
 
 #include <holdfast/error.hpp>
+
+#include "gathered_log.hpp"
 
 namespace holdfast::detail {
 namespace {
@@ -290,6 +293,9 @@ sqlite3_vfs* base(sqlite3_vfs* vfs) { return static_cast<ChecksumVfs*>(vfs)->und
 
 int open(sqlite3_vfs* vfs, const char* name, sqlite3_file* opened, int flags, int* out_flags) {
   sqlite3_vfs* under = base(vfs);
+  if ((flags & SQLITE_OPEN_WAL) != 0) {
+    return open_gathered_log(*under, name, opened, flags, out_flags);
+  }
   if ((flags & SQLITE_OPEN_MAIN_DB) == 0) {
     return under->xOpen(under, name, opened, flags, out_flags);
   }
@@ -343,7 +349,8 @@ std::unique_ptr<ChecksumVfs> make_vfs(std::string name, sqlite3_vfs* under) {
   vfs->name = std::move(name);
   vfs->under = under;
   vfs->iVersion = under->iVersion >= 2 ? 2 : 1;
-  vfs->szOsFile = static_cast<int>(sizeof(CheckedFile)) + under->szOsFile;
+  vfs->szOsFile =
+      std::max(static_cast<int>(sizeof(CheckedFile)), gathered_log_bytes()) + under->szOsFile;
   vfs->mxPathname = under->mxPathname;
   vfs->zName = vfs->name.c_str();
   vfs->xOpen = open;
