@@ -77,7 +77,8 @@ std::vector<std::string_view> keys_of(const RowList& rows) {
 Committer::Applied Committer::applied(std::string_view key) {
   const std::lock_guard lock(mutex_);
   const Row* row = rows_.find(key);
-  if (row == nullptr || row->version <= durable_) {
+  const bool may_others_have_changed_it = row != nullptr && row->version <= durable_ && !has_turn_;
+  if (row == nullptr || may_others_have_changed_it) {
     return {};
   }
   return {true, entry_of(key, *row)};
@@ -86,7 +87,7 @@ Committer::Applied Committer::applied(std::string_view key) {
 Committer::AppliedOver Committer::applied_over(std::string_view prefix, std::string_view after) {
   const std::lock_guard lock(mutex_);
   AppliedOver over{backend_.snapshot(), {}};
-  for (const RowList* rows : {&rows_.taken(), &rows_.gathered()}) {
+  for (const RowList* rows : {&rows_.taken(), &rows_.kept_back(), &rows_.gathered()}) {
     rows->for_each([&](const Row& row) {
       if (row.key > after && row.key.starts_with(prefix)) {
         over.changes.insert_or_assign(row.key, entry_of(row.key, row));
@@ -97,8 +98,8 @@ Committer::AppliedOver Committer::applied_over(std::string_view prefix, std::str
 }
 
 void Committer::check_usable() {
-  const std::lock_guard lock(mutex_);
-  if (failed_) {
+  if (has_failed_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
     std::rethrow_exception(failed_);
   }
 }
@@ -170,6 +171,9 @@ void Committer::gather(Batch& batch) {
 }
 
 bool Committer::is_durable(Version version) {
+  if (is_surely_durable(version)) {
+    return true;
+  }
   const std::lock_guard lock(mutex_);
   return version <= durable_ && find_lost(version) == nullptr;
 }
@@ -189,6 +193,7 @@ void Committer::forget_undurable(const std::exception_ptr& why) {
       lost_.erase(lost_.begin());
     }
     lost_.push_back({durable_ + 1, last_, why});
+    has_lost_ = true;
   }
   durable_ = last_;
   rows_.clear();
@@ -355,10 +360,14 @@ bool Committer::write_group(Lock& lock) {
     if (!yielding_) {
       decide_queued(lock);
     }
-    if (!rows_.gathered().empty() && !write_gathered(lock)) {
+    if (!rows_.gathered().empty() && !write_gathered(lock, rows_.take())) {
       return false;
     }
   } while (more_is_coming(lock));
+  // With all that was decided by now: it may be what became of rows that were kept back.
+  if (!rows_.kept_back().empty() && !write_gathered(lock, rows_.take_all())) {
+    return false;
+  }
   return !rows_.taken().empty();
 }
 
@@ -371,7 +380,8 @@ bool Committer::more_is_coming(Lock& lock) {
   const auto is_more = [&] {
     return (!queue_.empty() && !next_is_alone()) || !rows_.gathered().empty();
   };
-  if (yielding_ || is_enough(rows_.taken(), written_batches_)) {
+  if (yielding_ || is_enough(rows_.taken(), written_batches_) ||
+      is_enough(rows_.kept_back(), written_batches_)) {
     return false;
   }
   if (queue_.empty() && gathered_batches_ < kSlice && arrived_ < all_are_back) {
@@ -459,11 +469,10 @@ void Committer::learn(std::string_view key, Backend::Found found) {
 }
 
 /// False: it has failed, and who has to be told was told.
-bool Committer::write_gathered(Lock& lock) {
+bool Committer::write_gathered(Lock& lock, const RowList& rows) {
   written_batches_ += std::exchange(gathered_batches_, 0);
   for_writing_.append(for_gathering_);
   writing_last_ = last_;
-  const RowList rows = rows_.take();
   return succeeds(lock, [&] { backend_.write(changes_of(rows)); });
 }
 
@@ -555,6 +564,7 @@ Committer::Failure Committer::failure_of_backend() {
 void Committer::fail(Lock& lock, const Failure& failure) {
   const auto& [not_written, of_writing, of_rest] = failure;
   failed_ = of_rest;
+  has_failed_ = true;
   forget_undurable(of_writing);
   const Waiters writing = std::exchange(for_writing_, {});
   const Waiters gathering = std::exchange(for_gathering_, {});

@@ -170,7 +170,7 @@ class Committer {
   [[nodiscard]] std::vector<Request*> take_queued();
   void fetch(Lock& lock, const std::vector<Request*>& requests);
   void learn(std::string_view key, Backend::Found found);
-  [[nodiscard]] bool write_gathered(Lock& lock);
+  [[nodiscard]] bool write_gathered(Lock& lock, const RowList& rows);
   void commit_written(Lock& lock);
   [[nodiscard]] bool succeeds(Lock& lock, const std::function<void()>& with_disk);
   void learn_cost(const Backend::Cost& cost) noexcept;
@@ -199,6 +199,11 @@ class Committer {
   [[nodiscard]] const Lost* find_lost(Version version) const noexcept;
 
   // Without it.
+  /// False also if it takes the lock to know.
+  [[nodiscard]] bool is_surely_durable(Version version) const noexcept {
+    return version <= durable_.load(std::memory_order_acquire) &&
+           !has_lost_.load(std::memory_order_relaxed);
+  }
   static void complete(const std::vector<Request*>& requests) noexcept;
   static void complete(const Waiters& waiters, const std::exception_ptr& error) noexcept;
 
@@ -211,6 +216,7 @@ class Committer {
   bool closing_ = false;
   bool asleep_ = false;  // The committer's thread, and nobody has woken it yet.
   std::exception_ptr failed_;
+  std::atomic<bool> has_failed_ = false;    // And that is set.
   std::atomic<std::uint64_t> arrived_ = 0;  // Batches so far, for those who spin.
 
   Queue queue_;
@@ -218,9 +224,9 @@ class Committer {
 
   bool taking_turn_ = false;
   bool has_turn_ = false;
-  bool yielding_ = false;  // Others want the turn: nothing more is decided in this one.
-  Version last_ = 0;       // Of the last batch that was decided.
-  Version durable_ = 0;
+  bool yielding_ = false;             // Others want the turn: nothing more is decided in this one.
+  Version last_ = 0;                  // Of the last batch that was decided.
+  std::atomic<Version> durable_ = 0;  // Changed with the lock, and read also without it.
   Version writing_last_ = 0;
 
   KnownRows rows_;
@@ -229,6 +235,7 @@ class Committer {
   Waiters for_gathering_;
   Waiters for_writing_;
   std::vector<Lost> lost_;
+  std::atomic<bool> has_lost_ = false;  // Ever. Set before `durable_` is beyond what was lost.
   Backend::Cost cost_;
   std::size_t answered_ = 0;  // Callers who may come back after the last group; `arrived_` then.
   std::uint64_t arrived_when_answered_ = 0;

@@ -65,7 +65,7 @@ CommitOutcome Committer::Request::result() {
 }
 
 void Committer::Durable::begin() {
-  {
+  if (!committer_.is_surely_durable(version_)) {
     const std::lock_guard lock(committer_.mutex_);
     if (const Lost* lost = committer_.find_lost(version_)) {
       error_ = lost->why;

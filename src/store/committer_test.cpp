@@ -245,6 +245,26 @@ class Committer : public ::testing::Test {
   ThreadPool pool_{1};
 };
 
+TEST_F(Committer, WhatWasThereForTheNextBatchOnlyIsNotWritten) {
+  make();
+  disk_.hold();
+  Batch sends = put("sender");
+  sends.put_new("message", "for the receiver");
+  auto first = start(std::move(sends));
+  ASSERT_TRUE(disk_.wait_until_writing());
+  Batch takes = put("receiver");
+  takes.erase("message");
+  auto second = start(std::move(takes));
+  // One more that is decided: so is the one before it.
+  ASSERT_TRUE(run(put("other"), Until::kDecided).committed());
+  disk_.let_go();
+  EXPECT_TRUE(first.get().committed());
+  EXPECT_TRUE(second.get().committed());
+  // The one that took it is part of the same transaction: without it, the message would be lost.
+  EXPECT_EQ(disk_.groups(), std::vector<std::size_t>{3});
+  EXPECT_FALSE(disk_.get("message"));
+}
+
 TEST_F(Committer, BatchesThatComeDuringASyncShareTheNextOne) {
   make();
   disk_.hold();

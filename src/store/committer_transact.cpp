@@ -36,7 +36,7 @@ void Committer::transact(Lock& lock) {
   deciding_ = false;
   if (is_decided) {
     for_gathering_.requests.push_back(&request);
-    if (write_gathered(lock)) {
+    if (write_gathered(lock, rows_.take_all())) {
       commit_written(lock);
     }
     return;

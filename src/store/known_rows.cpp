@@ -52,7 +52,7 @@ void RowList::append(RowList& other) noexcept {
 // --- What is known -------------------------------------------------------------------------------
 
 KnownRows::~KnownRows() {
-  for (RowList* rows : {&gathered_, &taken_, &on_disk_, &spare_}) {
+  for (RowList* rows : {&gathered_, &kept_back_, &taken_, &on_disk_, &spare_}) {
     destroy(*rows);
   }
 }
@@ -69,12 +69,13 @@ const Row* KnownRows::find(std::string_view key) {
 void KnownRows::gather(std::string key, std::optional<std::string> value, Version version,
                        OnDisk on_disk) {
   const auto place = index_.find(std::string_view(key));
-  if (place != index_.end() && place->row->gathering_ == gathering_) {
+  RowList* const same = place != index_.end() ? list_to_be_written(*place->row) : nullptr;
+  if (same != nullptr) {
     Row& row = *place->row;
-    gathered_.bytes_ -= RowList::bytes_of(row);
+    same->bytes_ -= RowList::bytes_of(row);
     row.value = std::move(value);
     row.version = version;
-    gathered_.bytes_ += RowList::bytes_of(row);
+    same->bytes_ += RowList::bytes_of(row);
     return;
   }
   Row& row = make(std::move(key), std::move(value), version);
@@ -88,10 +89,37 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
   }
 }
 
+RowList* KnownRows::list_to_be_written(const Row& row) noexcept {
+  if (row.kept_back_) {
+    return &kept_back_;
+  }
+  return row.gathering_ == gathering_ ? &gathered_ : nullptr;
+}
+
 RowList KnownRows::take() noexcept {
   ++gathering_;
-  const RowList taken = gathered_;
-  taken_.append(gathered_);
+  RowList taken;
+  while (!gathered_.empty()) {
+    Row& row = gathered_.pop();
+    row.kept_back_ = row.on_disk_ == OnDisk::kNothing;
+    (row.kept_back_ ? kept_back_ : taken).push(row);
+  }
+  RowList copy = taken;
+  taken_.append(copy);
+  return taken;
+}
+
+RowList KnownRows::take_all() noexcept {
+  ++gathering_;
+  RowList taken;
+  while (!kept_back_.empty()) {
+    Row& row = kept_back_.pop();
+    row.kept_back_ = false;
+    taken.push(row);
+  }
+  taken.append(gathered_);
+  RowList copy = taken;
+  taken_.append(copy);
   return taken;
 }
 
@@ -129,6 +157,7 @@ Row& KnownRows::make(std::string key, std::optional<std::string> value, Version 
   row.value = std::move(value);
   row.version = version;
   row.gathering_ = 0;
+  row.kept_back_ = false;
   row.superseded_ = false;
   row.on_disk_ = OnDisk::kUnknown;
   row.used_ = false;
@@ -174,7 +203,7 @@ void KnownRows::recycle(Row& row) noexcept {
 void KnownRows::clear() noexcept {
   index_.clear();
   gaps_.clear();
-  for (RowList* rows : {&gathered_, &taken_, &on_disk_}) {
+  for (RowList* rows : {&gathered_, &kept_back_, &taken_, &on_disk_}) {
     destroy(*rows);
   }
 }

@@ -42,6 +42,7 @@ struct Row {
   friend class KnownRows;
   Row* next_ = nullptr;
   std::uint64_t gathering_ = 0;        // In which it was gathered; 0: it was read from the disk.
+  bool kept_back_ = false;             // Gathered earlier, and not taken yet.
   bool superseded_ = false;            // There is a younger row of this key.
   OnDisk on_disk_ = OnDisk::kUnknown;  // When it was gathered.
   bool used_ = false;                  // Since it was last considered whether to forget it.
@@ -90,7 +91,8 @@ struct KnownRowsLimits {
 /// be read again: what was used lately, in bounded memory.
 ///
 /// A row that a batch writes is gathered first, then taken to be written, then on the disk. Rows
-/// that were taken do not change any more; a younger one takes their place.
+/// that were taken do not change any more; a younger one takes their place. Those that are new are
+/// taken last of a transaction: some are gone by then, and were there for the next batch only.
 class KnownRows {
  public:
   explicit KnownRows(const KnownRowsLimits& limits = {}) noexcept : limits_(limits) {}
@@ -104,10 +106,14 @@ class KnownRows {
   void gather(std::string key, std::optional<std::string> value, Version version,
               OnDisk on_disk = OnDisk::kUnknown);
   [[nodiscard]] const RowList& gathered() const noexcept { return gathered_; }
+  /// What was gathered, and left by `take`.
+  [[nodiscard]] const RowList& kept_back() const noexcept { return kept_back_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
-  /// All that was gathered. May be read without a lock until `wrote`.
+  /// What was gathered, but for what is new. May be read without a lock until `wrote`.
   RowList take() noexcept;
+  /// All that was gathered. May be read likewise.
+  RowList take_all() noexcept;
   /// All that was taken since the last `wrote`. May be read likewise by whoever takes.
   [[nodiscard]] const RowList& taken() const noexcept { return taken_; }
   void wrote() noexcept { on_disk_.append(taken_); }
@@ -151,6 +157,8 @@ class KnownRows {
   using Gaps = std::map<std::string, std::optional<std::string>, std::less<>>;
 
   [[nodiscard]] Gaps::iterator gap_of(std::string_view key);
+  /// That a write may still change; null: it has been taken, or is on the disk.
+  [[nodiscard]] RowList* list_to_be_written(const Row& row) noexcept;
   Row& make(std::string key, std::optional<std::string> value, Version version);
   void forget_oldest();
   void recycle(Row& row) noexcept;
@@ -159,6 +167,7 @@ class KnownRows {
   const KnownRowsLimits limits_;
   boost::unordered_flat_set<Place, Hash, SameKey> index_;  // The youngest of each key.
   RowList gathered_;
+  RowList kept_back_;
   RowList taken_;
   RowList on_disk_;
   std::uint64_t gathering_ = 1;  // Counts them: each ends with `take`.

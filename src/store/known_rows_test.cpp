@@ -61,14 +61,39 @@ TEST(KnownRows, WhatTheDiskMayHaveHasToBeErasedThere) {
   KnownRows rows;
   rows.gather("a", "new", 1, OnDisk::kNothing);
   rows.gather("b", std::nullopt, 1);
-  EXPECT_EQ(count_for_the_disk(rows.take()), 2U);
+  EXPECT_EQ(count_for_the_disk(rows.take_all()), 2U);
   rows.gather("a", std::nullopt, 2);
-  EXPECT_EQ(count_for_the_disk(rows.take()), 1U) << "it was written";
+  EXPECT_EQ(count_for_the_disk(rows.take_all()), 1U) << "it was written";
 
   rows.gather("c", std::nullopt, 3);
   rows.gather("c", "again", 4, OnDisk::kNothing);
   rows.gather("c", std::nullopt, 5);
-  EXPECT_EQ(count_for_the_disk(rows.take()), 1U) << "it was there before";
+  EXPECT_EQ(count_for_the_disk(rows.take_all()), 1U) << "it was there before";
+}
+
+TEST(KnownRows, WhatIsNewIsTakenLastAndMayGoUntilThen) {
+  KnownRows rows;
+  rows.gather("a", "for the next batch only", 1, OnDisk::kNothing);
+  rows.gather("b", "other", 1);
+  rows.gather("c", "stays", 1, OnDisk::kNothing);
+  EXPECT_EQ(keys_of(rows.take()), std::vector<std::string>{"b"});
+  EXPECT_TRUE(rows.gathered().empty());
+  EXPECT_EQ(rows.kept_back().size(), 2U);
+  EXPECT_EQ(rows.find("a")->version, 1U);
+
+  rows.gather("a", std::nullopt, 2);
+  rows.gather("c", "stays, changed", 2);
+  rows.gather("d", "later", 2);
+  EXPECT_EQ(rows.gathered().size(), 1U) << "the others are changed where they are";
+  EXPECT_EQ(rows.kept_back().bytes(), 1U + 1U + 14U);
+  const RowList last = rows.take_all();
+  EXPECT_EQ(keys_of(last), (std::vector<std::string>{"a", "c", "d"}));
+  EXPECT_EQ(count_for_the_disk(last), 2U) << "a came and went";
+  EXPECT_TRUE(rows.kept_back().empty());
+
+  rows.gather("c", std::nullopt, 3);
+  EXPECT_EQ(rows.gathered().size(), 1U) << "what was taken stays as it is";
+  last.for_each([](const Row& row) { EXPECT_TRUE(row.key == "a" || row.value); });
 }
 
 TEST(KnownRows, WhatWasReadIsGatheredWhenItIsWritten) {
@@ -96,7 +121,13 @@ class World {
   explicit World(unsigned seed) : random_(seed) {}
 
   void step() {
-    switch (below(8)) {
+    switch (below(10)) {
+      case 8:
+        write_new();
+        break;
+      case 9:
+        change_new();
+        break;
       case 0:
       case 1:
       case 2:
@@ -106,7 +137,7 @@ class World {
         read();
         break;
       case 4:
-        rows_.take().for_each([&](const Row& row) { set(transaction_, row.key, row.value); });
+        write_to_disk(rows_.take());
         break;
       case 5:
         commit();
@@ -124,8 +155,7 @@ class World {
     for (unsigned i = 0; i < kKeys; ++i) {
       check(key(i));
     }
-    rows_.take();
-    rows_.wrote();
+    commit();
     rows_.trim(10'000);
     EXPECT_LE(rows_.kept().size(), kLimits.rows);
   }
@@ -176,9 +206,39 @@ class World {
     check(key);
   }
 
+  /// One that nobody has had before.
+  void write_new() {
+    std::string key("new");
+    key.append(std::to_string(++version_));
+    rows_.gather(key, "new", version_, OnDisk::kNothing);
+    newest_[key] = "new";
+    new_keys_.push_back(std::move(key));
+  }
+
+  void change_new() {
+    if (new_keys_.empty()) {
+      return;
+    }
+    const std::string& key = new_keys_[below(static_cast<unsigned>(new_keys_.size()))];
+    const std::optional<std::string> value =
+        below(2) == 0 ? std::nullopt : std::optional(std::to_string(++version_));
+    rows_.gather(key, value, ++version_);
+    set(newest_, key, value);
+    check(key);
+  }
+
+  void write_to_disk(const RowList& rows) {
+    rows.for_each([&](const Row& row) {
+      if (row.is_for_the_disk()) {
+        set(transaction_, row.key, row.value);
+      }
+    });
+  }
+
   void commit() {
-    rows_.take().for_each([&](const Row& row) { set(transaction_, row.key, row.value); });
+    write_to_disk(rows_.take_all());
     rows_.wrote();
+    ASSERT_EQ(transaction_, newest_);
   }
 
   void check(const std::string& key) {
@@ -197,6 +257,7 @@ class World {
   KnownRows rows_{kLimits};
   Map transaction_;  // What the disk has, with what was written and is not committed.
   Map newest_;       // With what was gathered, too.
+  std::vector<std::string> new_keys_;
   int known_ = 0;
 };
 
