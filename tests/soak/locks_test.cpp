@@ -40,6 +40,7 @@ constexpr milliseconds kLease = 300ms;
 constexpr Duration kPatience = 60s;
 /// Less than any machine should manage, more than a queue that got stuck would.
 constexpr std::uint64_t kGrantsPerSecondMin = 5;
+/// In less it is a matter of luck how many are let in, and who is struck while they hold.
 constexpr std::uint64_t kLongSeconds = 60;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
@@ -309,8 +310,9 @@ TEST(Soak, LocksOfProcessesThatAreStoppedAndKilledExcludeEachOtherAndLoseNothing
   history.look_for_overlaps();
   print_counts(torment);
   EXPECT_EQ(history.faults(), std::vector<std::string>{});
-  EXPECT_GE(history.count(Report::Kind::kGranted), kGrantsPerSecondMin * seconds);
-  if (seconds >= kLongSeconds) {  // For less it is a matter of luck.
+  EXPECT_GT(history.count(Report::Kind::kGranted), 0U);
+  if (seconds >= kLongSeconds) {
+    EXPECT_GE(history.count(Report::Kind::kGranted), kGrantsPerSecondMin * seconds);
     EXPECT_GT(history.takeovers(), 0U);
     EXPECT_GT(history.count(Report::Kind::kRefused), 0U);
   }
