@@ -150,7 +150,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const std::shared_ptr<Ownership> ownership_;
   /// Runs that are being written for the first time. More at once fill no commit better, and what
   /// each has in memory is in no cache of the processor any more when its turn comes.
-  static constexpr std::int64_t kStartsAtOnceMax = 512;
+  static constexpr std::int64_t kStartsAtOnceMax = 128;
   Semaphore starts_{kStartsAtOnceMax};
   BackgroundTasks loops_;
   std::atomic<bool> stopping_ = false;

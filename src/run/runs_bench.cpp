@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durable workflows on SQLite at full sync, against what SQLite gives by itself.
-#include <malloc.h>
+#include <gperftools/malloc_extension_c.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -266,8 +266,10 @@ Task<void> start_sleepers(Engine& engine, std::uint64_t from, std::uint64_t to) 
 
 /// Not what is resident: this process has memory that others of its cases have freed.
 std::uint64_t allocated_bytes() {
-  const struct mallinfo2 info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
+  std::size_t bytes = 0;
+  require(MallocExtension_GetNumericProperty("generic.current_allocated_bytes", &bytes) != 0,
+          "the allocator does not say what is allocated");
+  return bytes;
 }
 
 void put_to_sleep(const std::filesystem::path& file) {
