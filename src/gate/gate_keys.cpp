@@ -16,14 +16,47 @@ namespace holdfast::detail {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789abcdef";
+constexpr std::string_view kHolders = "holder/";
+constexpr std::string_view kWaiters = "waiter/";
 
 /// As many digits for every number, so that keys sort as numbers do.
-std::string sortable(std::uint64_t number) {
-  std::string text(16, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) {
+constexpr std::size_t kSortableSize = 16;
+
+void append_sortable(std::string& key, std::uint64_t number) {
+  key.append(kSortableSize, '0');
+  for (auto digit = key.rbegin(); number != 0; ++digit, number >>= 4U) {
     *digit = kDigits[number & 0xfU];
   }
+}
+
+std::string sortable(std::uint64_t number) {
+  std::string text;
+  append_sortable(text, number);
   return text;
+}
+
+void append_gate_prefix(std::string& key, std::string_view gate) {
+  key.append(kGatePrefix);
+  append_key_part(key, gate);
+  key.push_back('/');
+}
+
+// Mostly nothing has to be escaped, so that these are the sizes.
+
+void append_holders_of(std::string& key, std::string_view prefix, std::string_view owner) {
+  key.reserve(prefix.size() + kHolders.size() + owner.size() + 1);
+  key.append(prefix).append(kHolders);
+  append_key_part(key, owner);
+  key.push_back('/');
+}
+
+std::string holder_behind(std::string_view prefix, std::string_view owner,
+                          std::string_view request_id) {
+  std::string key;
+  key.reserve(prefix.size() + kHolders.size() + owner.size() + 1 + request_id.size());
+  append_holders_of(key, prefix, owner);
+  append_key_part(key, request_id);
+  return key;
 }
 
 std::string checked_name(std::string_view name) {
@@ -38,19 +71,38 @@ std::string checked_name(std::string_view name) {
 }  // namespace
 
 GateKeys::GateKeys(std::string_view name) : name_(checked_name(name)) {
-  prefix_.append(kGatePrefix).append(key_part(name)).push_back('/');
+  append_gate_prefix(prefix_, name);
 }
 
+std::string GateKeys::holders() const { return std::string(prefix_).append(kHolders); }
+std::string GateKeys::waiters() const { return std::string(prefix_).append(kWaiters); }
+
 std::string GateKeys::holders_of(std::string_view owner) const {
-  return holders().append(key_part(owner)).append("/");
+  std::string key;
+  append_holders_of(key, prefix_, owner);
+  return key;
 }
 
 std::string GateKeys::holder(std::string_view owner, std::string_view request_id) const {
-  return holders_of(owner).append(key_part(request_id));
+  return holder_behind(prefix_, owner, request_id);
 }
 
 std::string GateKeys::waiter(std::uint64_t rank, std::uint64_t ticket) const {
-  return waiters().append(sortable(rank)).append("-").append(sortable(ticket));
+  std::string key;
+  key.reserve(prefix_.size() + kWaiters.size() + 2 * kSortableSize + 1);
+  key.append(prefix_).append(kWaiters);
+  append_sortable(key, rank);
+  key.push_back('-');
+  append_sortable(key, ticket);
+  return key;
+}
+
+std::string holder_key(std::string_view gate, std::string_view owner,
+                       std::string_view request_id) {
+  std::string prefix;
+  prefix.reserve(kGatePrefix.size() + gate.size() + 1);
+  append_gate_prefix(prefix, gate);
+  return holder_behind(prefix, owner, request_id);
 }
 
 std::string GateKeys::grant(std::uint64_t number) const {

@@ -21,11 +21,11 @@ class GateKeys {
 
   [[nodiscard]] std::string head() const { return prefix_ + "head"; }
   /// The holds of one session lie together: one watch tells it of all its grants.
-  [[nodiscard]] std::string holders() const { return prefix_ + "holder/"; }
+  [[nodiscard]] std::string holders() const;
   [[nodiscard]] std::string holders_of(std::string_view owner) const;
   [[nodiscard]] std::string holder(std::string_view owner, std::string_view request_id) const;
   /// In the order in which they are served.
-  [[nodiscard]] std::string waiters() const { return prefix_ + "waiter/"; }
+  [[nodiscard]] std::string waiters() const;
   [[nodiscard]] std::string waiter(std::uint64_t rank, std::uint64_t ticket) const;
   [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
   [[nodiscard]] std::string grant(std::uint64_t number) const;
@@ -44,6 +44,9 @@ inline constexpr std::string_view kGatePrefix = "gate/";
 /// Rows for gates at which some wait who do not look after them: that nobody who is dead holds
 /// them, and that the rate allows more again. Such a row is written again when there is a new
 /// holder who may die.
+/// `GateKeys::holder` of a gate whose other keys are not needed.
+[[nodiscard]] std::string holder_key(std::string_view gate, std::string_view owner,
+                                     std::string_view request_id);
 inline constexpr std::string_view kUnattendedPrefix = "unattended/";
 [[nodiscard]] std::string unattended_key(std::string_view gate);
 /// Throws `StoreCorrupt` if it is none.

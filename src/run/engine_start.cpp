@@ -286,7 +286,7 @@ Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
   for (const Outgoing& out : messages) {
     extra.put(out.key, out.message.SerializeAsString());
   }
-  extra.append(entrance.change.batch());
+  extra.append(entrance.change.take_batch());
   std::optional<CommitOutcome> outcome = co_await world_->store.apply(std::move(extra));
   if (outcome->committed() == nullptr) {
     co_return outcome;

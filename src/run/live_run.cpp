@@ -8,6 +8,7 @@
 
 #include <holdfast/error.hpp>
 
+#include "base/fetch_ahead.hpp"
 #include "batch_conditions.hpp"
 #include "busy_pause.hpp"
 #include "run_payload.hpp"
@@ -186,6 +187,14 @@ bool LiveRun::deliver(Mail mail) {
 void LiveRun::deliver_here(Mail mail) {
   if (take(std::move(mail)) == Taken::kAsFirst) {
     tenure_->world().tasks.run_here(drive(shared_from_this()));
+  }
+}
+
+void LiveRun::fetch_ahead() const noexcept {
+  constexpr std::size_t kLine = 64;
+  const auto* const begin = reinterpret_cast<const std::byte*>(this);
+  for (std::size_t at = 0; at < sizeof(LiveRun); at += kLine) {
+    detail::fetch_ahead(begin + at);
   }
 }
 
@@ -410,16 +419,14 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     if (state.batch.size() > 0) {
       batch.append(state.batch);
     }
-    if (locks.gates.batch().size() > 0) {
-      batch.append(locks.gates.batch());
-    }
+    batch.append(locks.gates.take_batch());
     guard_locks(batch, activated.record);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     const std::optional<CommitOutcome>& outcome = applied.outcome;
     const bool is_to_be_made_again =
         applied.busy || (outcome && outcome->conflict() != nullptr &&
                          (has_condition_on(state.batch, outcome->conflict()->key) ||
-                          has_condition_on(locks.gates.batch(), outcome->conflict()->key)));
+                          locks.gates.is_founded_on(outcome->conflict()->key)));
     if (is_to_be_made_again) {
       take_back_slots(locks);
       locks.gates = {};
@@ -550,7 +557,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
     }
     close(writing, now);
     Batch batch = std::exchange(writing.batch, {});
-    batch.append(locks.gates.batch());
+    batch.append(locks.gates.take_batch());
     const Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
       locks.gates = {};
@@ -563,7 +570,7 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
       after_commit_of(locks, nothing, writing, version);
       after_commit(writing, nothing, mails, version, now);
     } else if (outcome) {
-      if (has_condition_on(locks.gates.batch(), outcome->conflict()->key)) {
+      if (locks.gates.is_founded_on(outcome->conflict()->key)) {
         continue;
       }
       tenure_->end("run '" + uid_ + "' was changed by somebody else");

@@ -117,7 +117,7 @@ Task<bool> LiveRun::enter() {
     if (next_row_ > 0) {
       require_last_row(writing.batch);
     }
-    writing.batch.append(entrance.change.batch());
+    writing.batch.append(entrance.change.take_batch());
     const Tenure::Applied applied = co_await tenure_->try_apply(std::exchange(writing.batch, {}));
     if (applied.outcome && applied.outcome->committed() != nullptr) {
       const Version version = applied.outcome->committed()->version;

@@ -7,7 +7,6 @@
 
 #include <holdfast/error.hpp>
 
-#include "batch_conditions.hpp"
 #include "busy_pause.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
@@ -190,7 +189,7 @@ Task<std::optional<Version>> LiveRun::change_gates(RunGates::DeedsByGate& deeds,
     }
     Batch batch = std::exchange(writing.batch, {});
     require_last_row(batch);
-    batch.append(change.batch());
+    batch.append(change.take_batch());
     const Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     if (applied.busy) {
       change = {};
@@ -201,7 +200,7 @@ Task<std::optional<Version>> LiveRun::change_gates(RunGates::DeedsByGate& deeds,
       co_return std::nullopt;
     }
     if (const Conflict* conflict = applied.outcome->conflict()) {
-      if (has_condition_on(change.batch(), conflict->key)) {
+      if (change.is_founded_on(conflict->key)) {
         continue;
       }
       tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " + conflict->key);

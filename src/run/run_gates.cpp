@@ -113,7 +113,7 @@ std::optional<std::size_t> give_way_to(RunGates::Ask& ask, GateRows& rows,
 }  // namespace
 
 std::string run_holder_key(std::string_view gate, std::string_view uid, std::uint64_t operation) {
-  return GateKeys(gate).holder(uid, std::to_string(operation));
+  return holder_key(gate, uid, std::to_string(operation));
 }
 
 std::string run_actor(std::string_view uid) { return std::string("@run/").append(uid); }
@@ -295,6 +295,17 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
   }
 }
 
+Batch RunGates::Change::take_batch() {
+  for (const Batch::Condition& condition : batch_.conditions()) {
+    founded_on_.push_back(condition.key);
+  }
+  return std::exchange(batch_, {});
+}
+
+bool RunGates::Change::is_founded_on(std::string_view key) const {
+  return std::ranges::find(founded_on_, key) != founded_on_.end();
+}
+
 const GateRows* RunGates::Change::rows_at(std::string_view gate) const {
   const auto part = std::ranges::find_if(
       parts_, [&](const Part& one) { return one.room->ledger.keys().name() == gate; });
@@ -322,6 +333,18 @@ std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version)
     }
   }
   return told;
+}
+
+std::vector<const record::GateWaiter*> RunGates::Change::next_in_line() const {
+  std::vector<const record::GateWaiter*> next;
+  for (const Part& part : parts_) {
+    const GateRows* const rows = part.room->ledger.rows();
+    const bool has_moved = !part.prepared.changed.served.admitted.empty();
+    if (has_moved && rows != nullptr && !rows->waiters().empty()) {
+      next.push_back(&rows->waiters().begin()->second.record);
+    }
+  }
+  return next;
 }
 
 // --- Gates at which runs wait --------------------------------------------------------------------

@@ -103,11 +103,14 @@ class RunGates {
   };
 
  public:
-  /// What is to be committed. As long as it lives, nobody else of this engine changes these gates.
+  /// As long as it lives, nobody else of this engine changes these gates.
   class Change {
    public:
     Change() = default;
-    [[nodiscard]] const Batch& batch() const noexcept { return batch_; }
+    /// What is to be committed. Once.
+    [[nodiscard]] Batch take_batch();
+    /// Whether a conflict at this key is about one of these gates. After `take_batch`.
+    [[nodiscard]] bool is_founded_on(std::string_view key) const;
     /// As they will be. Null: this changes nothing at that gate.
     [[nodiscard]] const GateRows* rows_at(std::string_view gate) const;
     /// One who was let in, or gives way, and has to be told; the row for that is in the batch.
@@ -116,6 +119,8 @@ class RunGates {
       std::optional<LockGrant> grant;  ///< Nothing: it gives way.
     };
     [[nodiscard]] std::vector<Told> committed(Version version);
+    /// After that: the waiters that come next where some were let in.
+    [[nodiscard]] std::vector<const record::GateWaiter*> next_in_line() const;
 
    private:
     friend class RunGates;
@@ -128,6 +133,7 @@ class RunGates {
     RunGates* gates_ = nullptr;
     std::vector<Part> parts_;
     Batch batch_;
+    std::vector<std::string> founded_on_;  // Keys that the batch has conditions on.
   };
   /// Fills in what comes of the asks. What cannot be read is thrown; what is wrong with an ask is
   /// its failure.

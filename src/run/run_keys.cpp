@@ -59,7 +59,10 @@ std::string PartitionKeys::run(std::string_view uid) const {
 }
 
 std::string PartitionKeys::journal(std::string_view uid) const {
-  return std::string(kJournalPrefix).append(place_).append("/").append(uid).append("/");
+  std::string key;
+  key.reserve(kJournalPrefix.size() + place_.size() + uid.size() + 3 + kNumberDigits);
+  key.append(kJournalPrefix).append(place_).append("/").append(uid).append("/");
+  return key;
 }
 
 std::string PartitionKeys::journal_row(std::string_view uid, std::uint64_t row) const {
@@ -81,7 +84,10 @@ std::string PartitionKeys::timer(StoreTime due, std::string_view uid,
 }
 
 std::string PartitionKeys::message(std::string_view ticket) const {
-  return inbox_ + std::string(ticket);
+  std::string key;
+  key.reserve(inbox_.size() + ticket.size());
+  key.append(inbox_).append(ticket);
+  return key;
 }
 
 std::string PartitionKeys::parked(std::string_view uid) const {

@@ -196,6 +196,13 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   taken_.erase(key);
 }
 
+void Tenure::fetch_ahead(const std::string& uid) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto run = runs_.find(uid); run != runs_.end()) {
+    run->second->fetch_ahead();
+  }
+}
+
 bool Tenure::take_here(const std::string& key, const record::RunMessage& message,
                        std::shared_ptr<LiveRun>& to_drive) {
   std::shared_ptr<LiveRun> run;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "key_part.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -10,21 +11,29 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789ABCDEF";
 
+bool must_be_escaped(char byte) { return byte == '/' || byte == '%' || is_control(byte); }
+
 }  // namespace
+
+void append_key_part(std::string& key, std::string_view text) {
+  while (!text.empty()) {
+    const auto* const escaped = std::ranges::find_if(text, must_be_escaped);
+    key.append(text.begin(), escaped);
+    text.remove_prefix(static_cast<std::size_t>(escaped - text.begin()));
+    if (!text.empty()) {
+      const auto value = static_cast<unsigned char>(text.front());
+      key.push_back('%');
+      key.push_back(kDigits[value >> 4U]);
+      key.push_back(kDigits[value & 0xfU]);
+      text.remove_prefix(1);
+    }
+  }
+}
 
 std::string key_part(std::string_view text) {
   std::string part;
   part.reserve(text.size());
-  for (const char byte : text) {
-    if (byte == '/' || byte == '%' || is_control(byte)) {
-      const auto value = static_cast<unsigned char>(byte);
-      part.push_back('%');
-      part.push_back(kDigits[value >> 4U]);
-      part.push_back(kDigits[value & 0xfU]);
-    } else {
-      part.push_back(byte);
-    }
-  }
+  append_key_part(part, text);
   return part;
 }
 

@@ -10,6 +10,7 @@ namespace holdfast::detail {
 /// `text` as a part of a key: '/', '%' and control characters as %XX, so that parts cannot run into
 /// each other.
 [[nodiscard]] std::string key_part(std::string_view text);
+void append_key_part(std::string& key, std::string_view text);
 /// The text whose part this is; nothing if it is nobody's.
 [[nodiscard]] std::optional<std::string> text_of_key_part(std::string_view part);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "known_rows.hpp"
 
+#include <xxhash.h>
+
 #include <utility>
 
 #include "base/fetch_ahead.hpp"
@@ -50,6 +52,10 @@ void RowList::append(RowList& other) noexcept {
 }
 
 // --- What is known -------------------------------------------------------------------------------
+
+std::size_t KnownRows::Hash::operator()(std::string_view key) const noexcept {
+  return XXH3_64bits(key.data(), key.size());
+}
 
 KnownRows::~KnownRows() {
   for (RowList* rows : {&gathered_, &kept_back_, &taken_, &on_disk_, &spare_}) {
@@ -154,6 +160,7 @@ Row& KnownRows::make(std::string key, std::optional<std::string> value, Version 
   }
   Row& row = spare_.pop();
   row.key = std::move(key);
+  row.hash_ = Hash{}(row.key);
   row.value = std::move(value);
   row.version = version;
   row.gathering_ = 0;
@@ -184,7 +191,7 @@ void KnownRows::forget_oldest() {
     on_disk_.push(row);
     return;
   }
-  index_.erase(std::string_view(row.key));
+  index_.erase(Place{&row});
   if (const auto gap = gap_of(row.key); row.value && gap != gaps_.end()) {
     // What lies behind it stays a gap: that is where keys go that are made in their order.
     auto rest = gaps_.extract(gap);

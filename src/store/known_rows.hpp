@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,6 +40,7 @@ struct Row {
   friend class RowList;
   friend class KnownRows;
   Row* next_ = nullptr;
+  std::size_t hash_ = 0;               // Of the key, which is in no cache when it is forgotten.
   std::uint64_t gathering_ = 0;        // In which it was gathered; 0: it was read from the disk.
   bool kept_back_ = false;             // Gathered earlier, and not taken yet.
   bool superseded_ = false;            // There is a younger row of this key.
@@ -138,10 +138,8 @@ class KnownRows {
   struct Hash {
     using is_transparent = void;
     using is_avalanching = void;
-    std::size_t operator()(std::string_view key) const noexcept {
-      return std::hash<std::string_view>{}(key);
-    }
-    std::size_t operator()(const Place& place) const noexcept { return (*this)(place.row->key); }
+    std::size_t operator()(std::string_view key) const noexcept;
+    std::size_t operator()(const Place& place) const noexcept { return place.row->hash_; }
   };
   struct SameKey {
     using is_transparent = void;
@@ -149,6 +147,9 @@ class KnownRows {
     static std::string_view key(const Place& place) noexcept { return place.row->key; }
     bool operator()(const auto& left, const auto& right) const noexcept {
       return key(left) == key(right);
+    }
+    bool operator()(const Place& left, const Place& right) const noexcept {
+      return left.row == right.row || key(left) == key(right);
     }
   };
   // NOLINTEND(readability-identifier-naming)
