@@ -34,6 +34,10 @@ void BackgroundTasks::run_here(Task<void> task) {
 
 /// With the lock.
 void BackgroundTasks::keep(Spawned<void> running) {
+  // Mostly they end in the order in which they began, and what they had is wanted by the next one.
+  for (int i = 0; i < 2 && !running_.empty() && running_.front().ended(); ++i) {
+    running_.pop_front();
+  }
   if (running_.size() >= prune_at_) {
     running_.remove_if([](const Spawned<void>& one) { return one.ended(); });
     prune_at_ = 2 * running_.size() + kPruneMin;

@@ -97,8 +97,7 @@ std::string GateKeys::waiter(std::uint64_t rank, std::uint64_t ticket) const {
   return key;
 }
 
-std::string holder_key(std::string_view gate, std::string_view owner,
-                       std::string_view request_id) {
+std::string holder_key(std::string_view gate, std::string_view owner, std::string_view request_id) {
   std::string prefix;
   prefix.reserve(kGatePrefix.size() + gate.size() + 1);
   append_gate_prefix(prefix, gate);

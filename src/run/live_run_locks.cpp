@@ -251,8 +251,7 @@ void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& w
   }
   for (const record::GateWaiter* waiter : gates.next_in_line()) {
     if (waiter->has_granted_notice()) {
-      const RunPlace place =
-          place_in_message_key(waiter->granted_notice().key(), waiter->owner());
+      const RunPlace place = place_in_message_key(waiter->granted_notice().key(), waiter->owner());
       if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
         there->fetch_ahead(place.uid);
       }

@@ -191,15 +191,15 @@ Activated RunMachine::activate_from(StoreTime now, std::span<record::RunEvent> e
     check_is_known(event);
   }
   begin_activation(now);
-  current_.record.set_format(kRunFormat);
-  current_.record.set_now_ns(now.time_since_epoch().count());
+  current().record.set_format(kRunFormat);
+  current().record.set_now_ns(now.time_since_epoch().count());
   deliver_held();
   for (Event& event : events) {
     if (ended_) {
       break;  // It is none of this run any more.
     }
     deliver(event);
-    *current_.record.add_events() = std::move(event);
+    *current().record.add_events() = std::move(event);
   }
   return end_activation();
 }
@@ -244,14 +244,21 @@ void RunMachine::begin_activation(StoreTime now) {
 
 Activated RunMachine::end_activation() {
   withdraw_given_up();
-  if (current_.end && current_.end->continue_with) {
-    current_.end->requests_done = signals_.requests_done();
-    current_.end->signals_left = signals_.take_kept();
-    current_.end->answers = last_answers();
+  Activated done = std::move(current());
+  current_.reset();
+  if (done.end && done.end->continue_with) {
+    done.end->requests_done = signals_.requests_done();
+    done.end->signals_left = signals_.take_kept();
+    done.end->answers = last_answers();
   }
-  Activated done = std::move(current_);
-  current_.end.reset();  // All else in it is empty now.
   return done;
+}
+
+Activated& RunMachine::current() {
+  if (current_ == nullptr) {
+    current_ = std::make_unique<Activated>();
+  }
+  return *current_;
 }
 
 void RunMachine::deliver_held() {
@@ -342,7 +349,7 @@ RunMachine::Root RunMachine::run_root(RunMachine& machine) {
   machine.signals_.forget_handlers();
   machine.handlers_.forget();
   machine.conditions_.clear();
-  machine.current_.end = std::move(end);
+  machine.current().end = std::move(end);
 }
 
 RunEnd RunMachine::end_of(Result<boost::json::value>& result) {
@@ -413,7 +420,7 @@ void RunMachine::settle_lock(const Event& event, RunOperation& operation) {
 /// The child is asked to stop, as any that nobody waits for any more.
 void RunMachine::refuse_wait(const Event& event) {
   if (const Operation operation = pending_.take(event.operation())) {
-    current_.given_up.push_back(event.operation());
+    current().given_up.push_back(event.operation());
     operation->fail(lock_exception_of(event.failure(), event.payload()));
   }
 }
@@ -447,7 +454,7 @@ void RunMachine::take_signal(const Event& event) {
 void RunMachine::take_update(const Event& event) {
   if (!event.request().empty()) {
     if (const UpdateReply* known = updates_.find(event.request())) {
-      current_.replies.push_back(*known);
+      current().replies.push_back(*known);
       return;
     }
   }
@@ -465,7 +472,7 @@ void RunMachine::take_update(const Event& event) {
   if (!event.request().empty()) {
     updates_.add(event.request(), reply);
   }
-  current_.replies.push_back(std::move(reply));
+  current().replies.push_back(std::move(reply));
 }
 
 std::vector<record::RunAnswer> RunMachine::last_answers() const {
@@ -523,7 +530,7 @@ bool RunMachine::settle_conditions() {
 bool RunMachine::give_up(const RunOperation& operation) noexcept {
   const bool is_under_way = operation.number() < first_of_activation_;
   if (operation.must_end() && is_under_way) {
-    current_.unwanted.push_back(operation.number());
+    current().unwanted.push_back(operation.number());
     return false;
   }
   stop_waiting_for(operation.number());
@@ -535,7 +542,7 @@ void RunMachine::stop_waiting_for(std::uint64_t operation) noexcept {
     return;
   }
   locks_.erase(operation);
-  (operation >= first_of_activation_ ? withdrawn_ : current_.given_up).push_back(operation);
+  (operation >= first_of_activation_ ? withdrawn_ : current().given_up).push_back(operation);
 }
 
 /// What was begun and given up at once has not been begun.
@@ -547,12 +554,12 @@ void RunMachine::withdraw_given_up() {
   const auto is_withdrawn = [this](const auto& begun) {
     return std::binary_search(withdrawn_.begin(), withdrawn_.end(), begun.operation);
   };
-  std::erase_if(current_.steps, is_withdrawn);
-  std::erase_if(current_.timers, is_withdrawn);
-  std::erase_if(current_.children, is_withdrawn);
-  std::erase_if(current_.state, is_withdrawn);
-  std::erase_if(current_.locks, is_withdrawn);
-  std::erase_if(current_.uses, is_withdrawn);
+  std::erase_if(current().steps, is_withdrawn);
+  std::erase_if(current().timers, is_withdrawn);
+  std::erase_if(current().children, is_withdrawn);
+  std::erase_if(current().state, is_withdrawn);
+  std::erase_if(current().locks, is_withdrawn);
+  std::erase_if(current().uses, is_withdrawn);
   withdrawn_.clear();
 }
 
@@ -666,7 +673,7 @@ RunMachine::Operation RunMachine::begin(Kind kind, std::string_view name) {
   if (is_replaying()) {
     check_against_journal(kind, name);
   } else {
-    record::RunOperation& record = *current_.record.add_operations();
+    record::RunOperation& record = *current().record.add_operations();
     record.set_kind(kind);
     record.set_name(name.data(), name.size());
   }
@@ -675,7 +682,7 @@ RunMachine::Operation RunMachine::begin(Kind kind, std::string_view name) {
 }
 
 record::RunOperation& RunMachine::last_record() {
-  return *current_.record.mutable_operations(current_.record.operations_size() - 1);
+  return *current().record.mutable_operations(current().record.operations_size() - 1);
 }
 
 void RunMachine::check_against_journal(Kind kind, std::string_view name) {

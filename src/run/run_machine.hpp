@@ -283,6 +283,8 @@ class RunMachine {
   [[nodiscard]] RunEnd end_of(Result<boost::json::value>& result);
   void begin_activation(StoreTime now);
   [[nodiscard]] Activated end_activation();
+  /// What comes of the activation that is under way.
+  [[nodiscard]] Activated& current();
   void check_is_known(const Event& event) const;
   void deliver(const Event& event);
   void deliver_held();
@@ -326,7 +328,7 @@ class RunMachine {
   std::uint64_t first_of_activation_ = 0;
   std::uint64_t random_state_;
   bool ended_ = false;
-  Activated current_;
+  std::unique_ptr<Activated> current_;            // Not part of it: most of the time a run waits.
   const record::Activation* expected_ = nullptr;  // While it is replayed.
   std::optional<std::string> strayed_;
   const char* no_operations_in_ = nullptr;  // Code that must not begin any.

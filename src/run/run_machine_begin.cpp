@@ -84,7 +84,7 @@ RunMachine::Operation RunMachine::begin_step(std::string_view name, std::unique_
   }
   operation->set_must_end();
   pending_.add(operation);
-  BegunStep& step = current_.steps.emplace_back();
+  BegunStep& step = current().steps.emplace_back();
   step.limits = std::move(limits);
   step.operation = operation->number();
   step.name = name;
@@ -109,7 +109,7 @@ RunMachine::Operation RunMachine::begin_timer(StoreTime due) {
   }
   if (due > now_) {
     pending_.add(operation);
-    current_.timers.push_back({operation->number(), due});
+    current().timers.push_back({operation->number(), due});
   } else if (!strayed_) {
     operation->settle(false);
   }
@@ -135,7 +135,7 @@ RunMachine::Operation RunMachine::begin_child(std::string_view type, boost::json
     operation->set_must_end();
   }
   pending_.add(operation);
-  BegunChild& child = current_.children.emplace_back();
+  BegunChild& child = current().children.emplace_back();
   child.operation = operation->number();
   child.type = type;
   child.input = std::move(input);
@@ -153,7 +153,7 @@ RunMachine::Operation RunMachine::begin_state(std::string_view key,
                                               std::unique_ptr<StateCode> code) {
   Operation operation = begin(record::RunOperation::STATE, key);
   pending_.add(operation);
-  current_.state.push_back({operation->number(), std::string(key), std::move(code)});
+  current().state.push_back({operation->number(), std::string(key), std::move(code)});
   return operation;
 }
 
@@ -169,18 +169,18 @@ RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
   locks_.emplace(number, Lock{terms.gate});
   if (terms.timeout && terms.may_wait()) {
     const StoreTime due = now_ + *terms.timeout;
-    current_.timers.push_back({number, due});
+    current().timers.push_back({number, due});
     if (!is_replaying()) {
       last_record().set_due_ns(due.time_since_epoch().count());
     }
   }
-  current_.locks.push_back({number, std::move(terms)});
+  current().locks.push_back({number, std::move(terms)});
   return operation;
 }
 
 RunMachine::Operation RunMachine::begin_gate(GateUse use) {
   const auto is_there = [&](const BegunUse& begun) { return begun.use.gate == use.gate; };
-  if (std::ranges::any_of(current_.uses, is_there)) {
+  if (std::ranges::any_of(current().uses, is_there)) {
     throw WrongContext("run '" + facts_.id + "' does two things at '" + use.gate +
                        "' at once: await the first before the second");
   }
@@ -189,13 +189,13 @@ RunMachine::Operation RunMachine::begin_gate(GateUse use) {
   }
   Operation operation = begin(record::RunOperation::GATE, use.gate);
   pending_.add(operation);
-  current_.uses.push_back({operation->number(), std::move(use)});
+  current().uses.push_back({operation->number(), std::move(use)});
   return operation;
 }
 
 void RunMachine::release_lock(std::uint64_t operation) noexcept {
   if (locks_.erase(operation) > 0) {
-    current_.let_go.push_back(operation);
+    current().let_go.push_back(operation);
   }
 }
 

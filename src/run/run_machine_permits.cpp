@@ -18,7 +18,7 @@ std::shared_ptr<RunPermit> RunMachine::begin_permit(std::uint64_t lock, std::str
   permit->operation = operation->number();
   permit->lock = lock;
   permits_.emplace(permit->operation, permit);
-  BegunChild& child = current_.children.emplace_back();
+  BegunChild& child = current().children.emplace_back();
   child.operation = permit->operation;
   child.type = kPermitType;
   child.input = std::move(input);
@@ -32,13 +32,13 @@ void RunMachine::release_permit(RunPermit& permit) noexcept {
   if (permits_.erase(permit.operation) > 0) {
     permit.phase = RunPermit::Phase::kReleased;
     const bool is_new = permit.operation >= first_of_activation_;
-    (is_new ? withdrawn_ : current_.given_up).push_back(permit.operation);
+    (is_new ? withdrawn_ : current().given_up).push_back(permit.operation);
   }
 }
 
 void RunMachine::renew_permit(RunPermit& permit, Duration lease) {
   static_cast<void>(begin(record::RunOperation::TELL, kRenewSignal));
-  BegunTell& tell = current_.tells.emplace_back();
+  BegunTell& tell = current().tells.emplace_back();
   tell.child = permit.operation;
   tell.event.set_kind(Event::SIGNALLED);
   tell.event.set_name(std::string(kRenewSignal));
@@ -47,7 +47,7 @@ void RunMachine::renew_permit(RunPermit& permit, Duration lease) {
 
 void RunMachine::tell_parent(const boost::json::value& word) {
   static_cast<void>(begin(record::RunOperation::TELL, "parent"));
-  BegunTell& tell = current_.tells.emplace_back();
+  BegunTell& tell = current().tells.emplace_back();
   tell.event.set_kind(Event::CHILD_TOLD);
   tell.event.set_payload(payload_text(word));
 }
