@@ -41,10 +41,7 @@ void append_gate_prefix(std::string& key, std::string_view gate) {
   key.push_back('/');
 }
 
-// Mostly nothing has to be escaped, so that these are the sizes.
-
 void append_holders_of(std::string& key, std::string_view prefix, std::string_view owner) {
-  key.reserve(prefix.size() + kHolders.size() + owner.size() + 1);
   key.append(prefix).append(kHolders);
   append_key_part(key, owner);
   key.push_back('/');
@@ -53,6 +50,7 @@ void append_holders_of(std::string& key, std::string_view prefix, std::string_vi
 std::string holder_behind(std::string_view prefix, std::string_view owner,
                           std::string_view request_id) {
   std::string key;
+  // Mostly nothing has to be escaped.
   key.reserve(prefix.size() + kHolders.size() + owner.size() + 1 + request_id.size());
   append_holders_of(key, prefix, owner);
   append_key_part(key, request_id);

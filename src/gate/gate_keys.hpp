@@ -41,12 +41,13 @@ class GateKeys {
 };
 
 inline constexpr std::string_view kGatePrefix = "gate/";
+/// `GateKeys::holder` of a gate whose name was checked and whose other keys are not needed.
+[[nodiscard]] std::string holder_key(std::string_view gate, std::string_view owner,
+                                     std::string_view request_id);
+
 /// Rows for gates at which some wait who do not look after them: that nobody who is dead holds
 /// them, and that the rate allows more again. Such a row is written again when there is a new
 /// holder who may die.
-/// `GateKeys::holder` of a gate whose other keys are not needed.
-[[nodiscard]] std::string holder_key(std::string_view gate, std::string_view owner,
-                                     std::string_view request_id);
 inline constexpr std::string_view kUnattendedPrefix = "unattended/";
 [[nodiscard]] std::string unattended_key(std::string_view gate);
 /// Throws `StoreCorrupt` if it is none.

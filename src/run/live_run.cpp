@@ -8,7 +8,6 @@
 
 #include <holdfast/error.hpp>
 
-#include "base/fetch_ahead.hpp"
 #include "batch_conditions.hpp"
 #include "busy_pause.hpp"
 #include "run_payload.hpp"
@@ -187,14 +186,6 @@ bool LiveRun::deliver(Mail mail) {
 void LiveRun::deliver_here(Mail mail) {
   if (take(std::move(mail)) == Taken::kAsFirst) {
     tenure_->world().tasks.run_here(drive(shared_from_this()));
-  }
-}
-
-void LiveRun::fetch_ahead() const noexcept {
-  constexpr std::size_t kLine = 64;
-  const auto* const begin = reinterpret_cast<const std::byte*>(this);
-  for (std::size_t at = 0; at < sizeof(LiveRun); at += kLine) {
-    detail::fetch_ahead(begin + at);
   }
 }
 

@@ -140,8 +140,6 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// The same; if nobody drives the run, this thread does, for as long as there is nothing to wait
   /// for.
   void deliver_here(Mail mail);
-  /// It is about to be driven: what is one piece of memory.
-  void fetch_ahead() const noexcept;
   /// Steps are asked to stop; nothing more is written.
   void abandon();
 

@@ -551,15 +551,16 @@ void RunMachine::withdraw_given_up() {
     return;
   }
   std::sort(withdrawn_.begin(), withdrawn_.end());
-  const auto is_withdrawn = [this](const auto& begun) {
-    return std::binary_search(withdrawn_.begin(), withdrawn_.end(), begun.operation);
+  const auto is_withdrawn = [this](const auto& one) {
+    return std::binary_search(withdrawn_.begin(), withdrawn_.end(), one.operation);
   };
-  std::erase_if(current().steps, is_withdrawn);
-  std::erase_if(current().timers, is_withdrawn);
-  std::erase_if(current().children, is_withdrawn);
-  std::erase_if(current().state, is_withdrawn);
-  std::erase_if(current().locks, is_withdrawn);
-  std::erase_if(current().uses, is_withdrawn);
+  Activated& begun = current();
+  std::erase_if(begun.steps, is_withdrawn);
+  std::erase_if(begun.timers, is_withdrawn);
+  std::erase_if(begun.children, is_withdrawn);
+  std::erase_if(begun.state, is_withdrawn);
+  std::erase_if(begun.locks, is_withdrawn);
+  std::erase_if(begun.uses, is_withdrawn);
   withdrawn_.clear();
 }
 

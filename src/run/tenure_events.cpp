@@ -4,6 +4,7 @@
 
 #include <holdfast/error.hpp>
 
+#include "base/fetch_ahead.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
 
@@ -199,7 +200,7 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
 void Tenure::fetch_ahead(const std::string& uid) const {
   const std::lock_guard lock(mutex_);
   if (const auto run = runs_.find(uid); run != runs_.end()) {
-    run->second->fetch_ahead();
+    detail::fetch_ahead(run->second.get(), sizeof(LiveRun));
   }
 }
 
