@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <vector>
@@ -24,12 +25,17 @@ constexpr std::size_t kCommitMarkBytes = 4;
 /// SQLite's own VFS does not write 128 KiB or more at once.
 constexpr std::size_t kGatheredMax = std::size_t{1} << 16;
 
+/// The file grows by as much as there is, but no less than this and no more.
+constexpr sqlite3_int64 kGrowthMin = sqlite3_int64{1} << 16;
+constexpr sqlite3_int64 kGrowthMax = sqlite3_int64{1} << 20;
+
 /// The base's own file object lies behind it in memory.
 struct GatheredLog : sqlite3_file {
   enum class Expects : std::uint8_t { kHeader, kPage, kLastPage };
   Expects expects = Expects::kHeader;
   sqlite3_int64 begins_at = 0;
   std::vector<unsigned char> gathered;
+  sqlite3_int64 room_to = 0;  // Up to here the file need not grow.
 
   sqlite3_file* base() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 
@@ -37,6 +43,8 @@ struct GatheredLog : sqlite3_file {
   /// `data` is a part of a transaction that goes on.
   int keep(const unsigned char* data, int bytes, sqlite3_int64 offset);
   int write_gathered();
+  int make_room(sqlite3_int64 end);
+  int grow(sqlite3_int64 from, sqlite3_int64 to);
 };
 static_assert(sizeof(GatheredLog) % sizeof(void*) == 0, "the base's file object is aligned");
 
@@ -69,6 +77,9 @@ int GatheredLog::write(const unsigned char* data, int bytes, sqlite3_int64 offse
     const int kept = keep(data, bytes, offset);
     return kept == SQLITE_OK && is_last ? write_gathered() : kept;
   }
+  if (offset == 0) {
+    room_to = 0;  // The log begins anew, and somebody else may have made its file short.
+  }
   const int result = write_gathered();
   return result == SQLITE_OK ? base()->pMethods->xWrite(base(), data, bytes, offset) : result;
 }
@@ -92,10 +103,44 @@ int GatheredLog::write_gathered() {
   if (gathered.empty()) {
     return SQLITE_OK;
   }
-  const int result = base()->pMethods->xWrite(base(), gathered.data(),
-                                              static_cast<int>(gathered.size()), begins_at);
+  int result = make_room(begins_at + static_cast<sqlite3_int64>(gathered.size()));
+  if (result == SQLITE_OK) {
+    result = base()->pMethods->xWrite(base(), gathered.data(), static_cast<int>(gathered.size()),
+                                      begins_at);
+  }
   begins_at += static_cast<sqlite3_int64>(gathered.size());
   gathered.clear();
+  return result;
+}
+
+int GatheredLog::make_room(sqlite3_int64 end) {
+  if (end <= room_to) {
+    return SQLITE_OK;
+  }
+  sqlite3_int64 size = 0;
+  int result = base()->pMethods->xFileSize(base(), &size);
+  if (result != SQLITE_OK || end <= size) {
+    room_to = size;
+    return result;
+  }
+  room_to = end + std::clamp(end, kGrowthMin, kGrowthMax);
+  result = grow(size, room_to);
+  if (result == SQLITE_FULL) {
+    // What has to be written may fit all the same.
+    room_to = std::numeric_limits<sqlite3_int64>::max();
+    return base()->pMethods->xTruncate(base(), size);
+  }
+  return result;
+}
+
+int GatheredLog::grow(sqlite3_int64 from, sqlite3_int64 to) {
+  const std::vector<unsigned char> zeros(kGatheredMax);
+  int result = SQLITE_OK;
+  while (result == SQLITE_OK && from < to) {
+    const auto bytes = static_cast<int>(std::min<sqlite3_int64>(kGatheredMax, to - from));
+    result = base()->pMethods->xWrite(base(), zeros.data(), bytes, from);
+    from += bytes;
+  }
   return result;
 }
 
@@ -114,6 +159,7 @@ int read_log(sqlite3_file* file, void* out, int bytes, sqlite3_int64 offset) {
                              : result;
 }
 int truncate_log(sqlite3_file* file, sqlite3_int64 size) {
+  log_in(file).room_to = 0;
   const int result = log_in(file).write_gathered();
   return result == SQLITE_OK ? base_of(file)->pMethods->xTruncate(base_of(file), size) : result;
 }

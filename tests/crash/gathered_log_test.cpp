@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <limits>
 #include <string>
 
 #include "base/temp_folder.hpp"
@@ -18,7 +21,7 @@ using holdfast::testing::TempFolder;
 using holdfast::testing::TestDatabase;
 using holdfast::testing::VfsLayer;
 
-/// Counts what is written to logs, and can refuse it.
+/// Counts what is written to logs, and can refuse it, or what goes beyond the room there is.
 class LogWrites : private VfsLayer {
  public:
   LogWrites() : VfsLayer("log_writes", sqlite3_vfs_find(nullptr)) {
@@ -27,8 +30,11 @@ class LogWrites : private VfsLayer {
   }
 
   [[nodiscard]] const std::string& vfs_name() const { return name; }
+  /// Of those that stayed within the file.
   [[nodiscard]] int count() const { return count_; }
-  void refuse(bool refuse) { refuses_ = refuse; }
+  [[nodiscard]] int count_of_growing() const { return growing_; }
+  void refuse(bool refuse) { room_ = refuse ? 0 : kNoLimit; }
+  void refuse_beyond(sqlite3_int64 room) { room_ = room; }
 
  private:
   friend struct VfsLayer;
@@ -43,9 +49,14 @@ class LogWrites : private VfsLayer {
   }
   static int write(sqlite3_file* file, const void* data, int bytes, sqlite3_int64 offset) {
     LogWrites& self = Below<LogWrites>::owner(file);
-    ++self.count_;
     sqlite3_file* const below = Below<LogWrites>::file(file);
-    return self.refuses_ ? SQLITE_FULL : below->pMethods->xWrite(below, data, bytes, offset);
+    if (offset + bytes > self.room_) {
+      return SQLITE_FULL;
+    }
+    sqlite3_int64 size = 0;
+    EXPECT_EQ(below->pMethods->xFileSize(below, &size), SQLITE_OK);
+    ++(offset + bytes > size ? self.growing_ : self.count_);
+    return below->pMethods->xWrite(below, data, bytes, offset);
   }
   static constexpr sqlite3_io_methods methods() {
     sqlite3_io_methods all = Below<LogWrites>::methods();
@@ -54,8 +65,10 @@ class LogWrites : private VfsLayer {
   }
   static const sqlite3_io_methods kMethods;
 
+  static constexpr sqlite3_int64 kNoLimit = std::numeric_limits<sqlite3_int64>::max();
   int count_ = 0;
-  bool refuses_ = false;
+  int growing_ = 0;
+  sqlite3_int64 room_ = kNoLimit;
 };
 constexpr sqlite3_io_methods LogWrites::kMethods = LogWrites::methods();
 
@@ -80,6 +93,10 @@ class GatheredLog : public ::testing::Test {
     EXPECT_EQ(db_.run("PRAGMA wal_autocheckpoint = 0"), SQLITE_OK);
   }
 
+  [[nodiscard]] std::uintmax_t log_size() const {
+    return std::filesystem::file_size(path_ + "-wal");
+  }
+
   LogWrites& writes_ = log_writes();
   TempFolder folder_;
   const std::string path_ = (folder_.path() / "store.db").string();
@@ -94,6 +111,54 @@ TEST_F(GatheredLog, ATransactionIsWrittenInFewPieces) {
   EXPECT_EQ(writes_.count(), before + 1);
   ASSERT_EQ(db_.run(insert_rows(100)), SQLITE_OK);
   EXPECT_LT(writes_.count(), before + 12) << "over 400 KiB, of which 64 go at once";
+}
+
+TEST_F(GatheredLog, TheFileGrowsAheadOfWhatIsWritten) {
+  ASSERT_EQ(db_.run(insert_rows(1)), SQLITE_OK);
+  const int before = writes_.count_of_growing();
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_EQ(db_.run(insert_rows(1)), SQLITE_OK);
+  }
+  EXPECT_GT(writes_.count_of_growing(), before);
+  EXPECT_LT(writes_.count_of_growing(), before + 100) << "over 3 MiB";
+}
+
+TEST_F(GatheredLog, ItDoesNotGrowFarBeyondWhatIsWritten) {
+  ASSERT_EQ(db_.run(insert_rows(1)), SQLITE_OK);
+  EXPECT_LT(log_size(), 200'000U);
+  ASSERT_EQ(db_.run(insert_rows(1'000)), SQLITE_OK);
+  EXPECT_GT(log_size(), 4'000'000U);
+  EXPECT_LT(log_size(), 6'000'000U);
+}
+
+TEST_F(GatheredLog, AProcessThatComesLaterUsesTheRoomThatIsThere) {
+  ASSERT_EQ(db_.run(insert_rows(300)), SQLITE_OK);
+  const auto size = log_size();
+  const int before = writes_.count_of_growing();
+  TestDatabase other(path_, vfs_);
+  ASSERT_EQ(other.run(insert_rows(100)), SQLITE_OK);
+  EXPECT_EQ(writes_.count_of_growing(), before);
+  EXPECT_EQ(log_size(), size);
+  EXPECT_EQ(db_.ask(kCount), "400 ");
+}
+
+TEST_F(GatheredLog, TheLastRoomOfADiskIsForWhatIsWritten) {
+  ASSERT_EQ(db_.run(insert_rows(1)), SQLITE_OK);
+  const auto room = static_cast<sqlite3_int64>(log_size()) + 400'000;
+  writes_.refuse_beyond(room);
+  int rows = 1;
+  while (db_.run(insert_rows(1)) == SQLITE_OK) {
+    ++rows;
+    ASSERT_LT(rows, 1'000);
+  }
+  // What the last one needed is what may be left of it.
+  EXPECT_GT(static_cast<sqlite3_int64>(log_size()), room - 30'000);
+  EXPECT_EQ(db_.ask(kCount), std::to_string(rows) + " ");
+  writes_.refuse(false);
+  ASSERT_EQ(db_.run(insert_rows(1)), SQLITE_OK);
+  TestDatabase other(path_, vfs_);
+  EXPECT_EQ(other.ask(kCount), std::to_string(rows + 1) + " ");
+  EXPECT_EQ(other.ask("PRAGMA integrity_check"), "ok ");
 }
 
 TEST_F(GatheredLog, OthersSeeATransactionThatIsNotSynced) {
