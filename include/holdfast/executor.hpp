@@ -66,6 +66,9 @@ class Executor {
   virtual ~Executor();
 
   virtual void post(Work& work) noexcept = 0;
+  /// The same for work that goes on with what this thread has in hand: an executor may run it ahead
+  /// of what was posted before, but keeps nothing waiting for ever.
+  virtual void post_next(Work& work) noexcept { post(work); }
   /// The same for many at once, in their order.
   virtual void post_all(detail::WorkList& works) noexcept;
   [[nodiscard]] virtual Clock& clock() noexcept = 0;
@@ -101,8 +104,9 @@ class Executor {
   std::unique_ptr<Tasks> tasks_;
 };
 
-/// So many threads, one queue. While work comes every half a millisecond or sooner, one of the idle
-/// threads waits for it awake, as to be woken would take longer.
+/// So many threads, each with a queue, that help each other. While work comes every half a
+/// millisecond or sooner, one of the idle threads waits for it awake, as to be woken would take
+/// longer.
 ///
 /// ```
 /// holdfast::ThreadPool pool(4);
@@ -116,6 +120,7 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override;
 
   void post(Work& work) noexcept override;
+  void post_next(Work& work) noexcept override;
   void post_all(detail::WorkList& works) noexcept override;
   [[nodiscard]] Clock& clock() noexcept override;
 

@@ -100,7 +100,7 @@ class Root {
 
   static void start(Root root, TaskContext& context) noexcept {
     root.coroutine_.promise().set_root(context);
-    context.schedule(root.coroutine_);
+    context.schedule_next(root.coroutine_);
   }
   /// In this thread, until it waits for something.
   static void start_here(Root root, TaskContext& context) noexcept {

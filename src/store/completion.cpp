@@ -22,7 +22,7 @@ void Completion::complete() noexcept {
   TaskContext* const context = context_;
   const std::coroutine_handle<> task = task_;
   if (progress_.exchange(Progress::kComplete, std::memory_order_acq_rel) == Progress::kSuspended) {
-    context->schedule(task);
+    context->schedule_next(task);
   }
 }
 

@@ -81,6 +81,10 @@ class TaskContext {
   void schedule(std::coroutine_handle<> coroutine) noexcept {
     executor_.post(work_to_resume(coroutine));
   }
+  /// The same, for one that goes on with what this thread has in hand.
+  void schedule_next(std::coroutine_handle<> coroutine) noexcept {
+    executor_.post_next(work_to_resume(coroutine));
+  }
   /// The same for who posts it to the executor himself, with others.
   [[nodiscard]] Work& work_to_resume(std::coroutine_handle<> coroutine) noexcept {
     resume_next_ = coroutine;
