@@ -125,7 +125,8 @@ class ThreadPool::Threads {
     std::size_t wanted = ready_count_ - std::min<std::size_t>(ready_count_, watching_ ? 1 : 0);
     for (const bool for_others : {false, true}) {
       for (std::size_t i = 0; i < lines_.size() && asleep_ > 0 && wanted > 0; ++i) {
-        if (lines_[i].is_asleep && (for_others || !lines_[i].ready.empty() || lines_[i].next != nullptr)) {
+        if (lines_[i].is_asleep &&
+            (for_others || !lines_[i].ready.empty() || lines_[i].next != nullptr)) {
           wake(lines_[i]);
           --wanted;
         }
