@@ -143,7 +143,7 @@ Task<void> EngineCore::take_share() {
   look_again_ = co_await ownership_->balance();
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     if (!tenure->is_recovered()) {
-      co_await read_inbox(tenure->keys().inbox());
+      co_await read_inbox(tenure->keys().inbox(), Read::kApplied);
       co_await tenure->recover();
     }
   }
@@ -154,7 +154,7 @@ Task<std::optional<StoreTime>> EngineCore::sweep() {
   co_await take_share();
   // Before the inbox: there it is said who was let in.
   static_cast<void>(co_await world_->gates.attend());
-  co_await read_inbox(inboxes_of(queue()));
+  co_await read_inbox(inboxes_of(queue()), Read::kApplied);
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     co_await tenure->fire_due();
   }
@@ -262,14 +262,14 @@ Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
   }
 }
 
-Task<void> EngineCore::read_inbox(std::string prefix) {
+Task<void> EngineCore::read_inbox(std::string prefix, Read read) {
   for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
     tenure->begin_reading_inbox();
   }
   const std::string queue_prefix = inboxes_of(queue());
   std::string after;
   for (bool more = true; more;) {
-    const ScanOptions next{.after = after, .limit = kRowsRead, .read = Read::kApplied};
+    const ScanOptions next{.after = after, .limit = kRowsRead, .read = read};
     const Page page = co_await world_->store.scan(prefix, next);
     for (const Entry& entry : page.entries) {
       after = entry.key;
@@ -286,7 +286,7 @@ Task<void> EngineCore::read_inbox(std::string prefix) {
 Task<void> EngineCore::keep_inbox(std::shared_ptr<EngineCore> core) {
   Watch watch = core->world_->store.watch(inboxes_of(core->queue()));
   for (;;) {
-    co_await core->read_inbox(inboxes_of(core->queue()));
+    co_await core->read_inbox(inboxes_of(core->queue()), Read::kDurable);
     static_cast<void>(co_await any(until_changed(watch), for_a_while(kSweepInterval)));
   }
 }

@@ -126,7 +126,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 
   // The loops.
   [[nodiscard]] Task<void> take_share();
-  [[nodiscard]] Task<void> read_inbox(std::string prefix);
+  [[nodiscard]] Task<void> read_inbox(std::string prefix, Read read);
   [[nodiscard]] static Task<void> keep_share(std::shared_ptr<EngineCore> core);
   [[nodiscard]] static Task<void> keep_agenda(std::shared_ptr<EngineCore> core);
   [[nodiscard]] static Task<void> keep_inbox(std::shared_ptr<EngineCore> core);

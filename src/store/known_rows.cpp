@@ -31,8 +31,12 @@ Row& RowList::pop() noexcept {
   Row& row = *first_;
   // The oldest ones are in no cache of the processor any more, and come one after the other.
   if (size_ > 2) {
-    fetch_ahead(row.next_->key.data());
-    fetch_ahead(row.next_->next_);
+    const Row& next = *row.next_;
+    fetch_ahead(next.key.data());
+    if (next.value) {
+      fetch_ahead(next.value->data());
+    }
+    fetch_ahead(next.next_, sizeof(Row));
   }
   first_ = row.next_;
   --size_;

@@ -82,7 +82,7 @@ class RowList {
 /// What a batch is on condition of should be among them, or it has to wait until it was read: the
 /// last row of each of some thousand runs that take turns, and the gap behind it.
 struct KnownRowsLimits {
-  std::size_t rows = 32'768;
+  std::size_t rows = 8'192;
   std::size_t bytes = std::size_t{16} << 20;
   std::size_t gaps = 4'096;
 };
