@@ -165,7 +165,7 @@ TEST_F(InMemory, WithoutTheMarkADamagedLogLosesCommitsUnnoticed) {
   moment_.mark = KeptMark{};
   Machine::Moment moment = moment_;
   std::string& log = moment.files.at("store.db-wal");
-  log[log.size() - 10] ^= 1;
+  log[log.find_last_not_of('\0')] ^= 1;  // Behind it is what it has grown ahead.
   EXPECT_EQ(judge(expected_, [&] { return read(moment); }), Verdict::kWrong);
 }
 
