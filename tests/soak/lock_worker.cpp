@@ -62,6 +62,15 @@ class Visit {
     report_.fence = hold.fence();
   }
 
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  /// Also by an exception: its hold is let go of next.
+  ~Visit() {
+    if (is_in_) {
+      leave();
+    }
+  }
+
   [[nodiscard]] Resource resource() const { return report_.resource; }
   [[nodiscard]] std::uint64_t fence() const { return report_.fence; }
   [[nodiscard]] bool shared() const { return report_.shared; }
@@ -73,13 +82,23 @@ class Visit {
     report_.at_ns = ns_of(MonotonicTime::now());
     testing::tell(report_);
   }
+  void enter() {
+    tell_of_hold(Report::Kind::kGranted);
+    is_in_ = true;
+  }
+  void leave() {
+    is_in_ = false;
+    tell_of_hold(Report::Kind::kReleasing);
+  }
+
+ private:
   void tell_of_hold(Report::Kind kind) {
     begin_deed();
     tell(kind);
   }
 
- private:
   const Session& session_;
+  bool is_in_ = false;
   Report report_;
 };
 
@@ -129,7 +148,7 @@ class Labourer {
     DurableHold hold = co_await gates_.mutex("mutex").acquire(options);
     const bool in_store = dice_.one_in(2);
     Visit visit(session_, hold, in_store ? Resource::kInStore : Resource::kMutex, doer_);
-    visit.tell_of_hold(Report::Kind::kGranted);
+    visit.enter();
     if (in_store) {
       co_await increment_in_store(visit, hold);
     } else {
@@ -142,7 +161,7 @@ class Labourer {
     DurableHold hold = co_await gates_.semaphore("semaphore", kSlots).acquire(options);
     const auto first = static_cast<std::uint64_t>(Resource::kSlot0);
     Visit visit(session_, hold, static_cast<Resource>(first + hold.slots().at(0)), doer_);
-    visit.tell_of_hold(Report::Kind::kGranted);
+    visit.enter();
     co_await increment(visit, hold);
     co_await let_go(visit, std::move(hold));
   }
@@ -152,7 +171,7 @@ class Labourer {
     Task<DurableHold> asked = shared ? mutex.acquire_shared(options) : mutex.acquire(options);
     DurableHold hold = co_await std::move(asked);
     Visit visit(session_, hold, Resource::kReadWrite, doer_, shared);
-    visit.tell_of_hold(Report::Kind::kGranted);
+    visit.enter();
     if (shared) {
       co_await read_twice(visit);
     } else {
@@ -220,7 +239,7 @@ class Labourer {
   }
 
   Task<void> let_go(Visit& visit, DurableHold hold) {
-    visit.tell_of_hold(Report::Kind::kReleasing);
+    visit.leave();
     if (dice_.one_in(4)) {
       co_return;  // In the background.
     }
