@@ -32,6 +32,12 @@ class Neighbours {
   /// During a turn: someone else waits for it.
   [[nodiscard]] virtual bool turn_wanted() noexcept = 0;
 
+  /// During a turn: whether those before it have left nothing open. One who sets this to false when
+  /// its turn begins, and to true when it ends well, is noticed by the next one if it dies in
+  /// between.
+  [[nodiscard]] virtual bool is_settled() const noexcept = 0;
+  virtual void set_settled(bool settled) noexcept = 0;
+
   /// During a turn: nobody else has the store open.
   [[nodiscard]] virtual bool alone() const noexcept = 0;
 

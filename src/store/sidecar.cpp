@@ -75,6 +75,7 @@ struct alignas(64) Counters {
   NewsRing::Positions news;
   std::uint64_t last_id;
   std::uint64_t last_place;
+  std::uint32_t unsettled;  ///< A turn has begun, and not ended well.
 };
 
 Duration nap_length(TimePoint until, Duration nap_max) noexcept {
@@ -488,6 +489,15 @@ void Sidecar::end_turn() noexcept {
   has_turn_ = false;
   unlock(Bytes::turn());
   call_next();
+}
+
+bool Sidecar::is_settled() const noexcept {
+  return Shared32(page_->counters.unsettled).load() == 0;
+}
+
+void Sidecar::set_settled(bool settled) noexcept {
+  HOLDFAST_CHECK(has_turn_, "only in a turn is it known how things stand");
+  Shared32(page_->counters.unsettled).store(settled ? 0 : 1);
 }
 
 bool Sidecar::alone() const noexcept { return !held_by_other(Bytes::attached()); }

@@ -41,6 +41,8 @@ class Sidecar final : public Neighbours {
   [[nodiscard]] bool take_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override;
+  [[nodiscard]] bool is_settled() const noexcept override;
+  void set_settled(bool settled) noexcept override;
   [[nodiscard]] bool alone() const noexcept override;
 
   void publish(std::span<const std::string_view> keys) noexcept override;

@@ -157,6 +157,7 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
   if (!neighbours_->take_turn(until)) {
     return std::nullopt;
   }
+  begins_above_ceiling_ = begins_above_ceiling_ || !neighbours_->is_settled();
   try {
     begin_transaction();
     const bool others_wrote = data_version() != seen_data_version_;
@@ -166,18 +167,21 @@ std::optional<Backend::Turn> SqliteBackend::begin_turn(TimePoint until) {
       state_ = read_state();
     }
     // Versions that a process gave to batches and took with it when it died were below the ceiling
-    // that it had set; nobody gives them again if everyone starts above it.
-    const std::int64_t last = first_turn_ ? state_.ceiling : state_.sequence;
-    if (first_turn_) {
+    // that it had set; nobody gives them again if everyone starts above it, and if the others go on
+    // there, too.
+    const std::int64_t last = begins_above_ceiling_ ? state_.ceiling : state_.sequence;
+    if (begins_above_ceiling_) {
       set_versions_aside();
     }
+    neighbours_->set_settled(false);
+    settled_ = true;
     return Turn{static_cast<Version>(last), others_wrote};
   } catch (const StoreFailed&) {
     failure_ = std::current_exception();
-    end_turn();
+    give_turn_back();
     throw;
   } catch (...) {
-    end_turn();
+    give_turn_back();
     throw;
   }
 }
@@ -196,7 +200,7 @@ void SqliteBackend::set_versions_aside() {
   State state = state_;
   state.ceiling += kBlock;
   commit(state);
-  first_turn_ = false;
+  begins_above_ceiling_ = false;
 }
 
 Backend::Found SqliteBackend::read(std::string_view key) {
@@ -215,6 +219,7 @@ Backend::Found SqliteBackend::read(std::string_view key) {
 }
 
 void SqliteBackend::write(std::span<const Change> changes) {
+  settled_ = false;
   in_transaction([&] {
     const TimePoint begun = MonotonicTime::now();
     for (const Change& change : changes) {
@@ -253,12 +258,14 @@ void SqliteBackend::transact(const std::function<void(Transaction&)>& work) {
 
 Backend::Cost SqliteBackend::commit(Version last) {
   const auto sequence = static_cast<std::int64_t>(last);
+  settled_ = false;
   in_transaction([&] {
     commit({.sequence = sequence,
             .ceiling = raises_ceiling() ? sequence + kBlock : state_.ceiling,
             .time = marked(time_, clock_->now())});
   });
   own_sequence_ = sequence;
+  settled_ = true;
   return cost_;
 }
 
@@ -317,10 +324,15 @@ void SqliteBackend::begin_transaction() {
 }
 
 bool SqliteBackend::raises_ceiling() const noexcept {
-  return first_turn_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
+  return begins_above_ceiling_ || state_.ceiling - state_.sequence < kVersionsLeftMin;
 }
 
 void SqliteBackend::end_turn() noexcept {
+  neighbours_->set_settled(settled_);
+  give_turn_back();
+}
+
+void SqliteBackend::give_turn_back() noexcept {
   roll_back();
   neighbours_->end_turn();
 }

@@ -85,6 +85,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] State read_state();
   [[nodiscard]] std::uint32_t data_version() const;
   void set_versions_aside();
+  void give_turn_back() noexcept;
   void begin_transaction();
   template <std::invocable Part>
   void in_transaction(const Part& part);
@@ -113,8 +114,9 @@ class SqliteBackend final : public Backend {
   const TimeRecord time_;     // Of this boot.
   State state_;
   std::optional<std::uint32_t> seen_data_version_;
-  bool first_turn_ = true;
-  std::int64_t keys_written_ = 0;  // In the transaction that is open.
+  bool begins_above_ceiling_ = true;  // The next turn, or this one, still.
+  bool settled_ = true;               // No version was handed out in this turn and not written.
+  std::int64_t keys_written_ = 0;     // In the transaction that is open.
   Duration writing_took_{};
   Cost cost_;
   std::exception_ptr failure_;  // After it nothing more is done to the file.

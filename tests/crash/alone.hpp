@@ -40,6 +40,9 @@ class Alone final : public detail::Neighbours {
   }
   void end_turn() noexcept override { stage_.rest(); }
   [[nodiscard]] bool turn_wanted() noexcept override { return false; }
+  /// What it was before its process died does not matter: the next one opens the store anew.
+  [[nodiscard]] bool is_settled() const noexcept override { return settled_; }
+  void set_settled(bool settled) noexcept override { settled_ = settled; }
   [[nodiscard]] bool alone() const noexcept override { return true; }
 
   /// After each group: tasks that build on what was applied meanwhile make the next one.
@@ -64,6 +67,7 @@ class Alone final : public detail::Neighbours {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool interrupted_ = false;
+  bool settled_ = true;
 };
 
 }  // namespace holdfast::testing

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <iostream>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <holdfast/executor.hpp>
@@ -31,13 +33,17 @@ constexpr std::uint64_t kEndless = 1'000'000;
 /// A writer, as the test sees it: a process with acknowledgements coming out of it.
 class Writer {
  public:
+  enum class Tells : std::uint8_t { kOfDurable, kOfApplied };
   Writer(const std::string& store, std::uint64_t id, std::uint64_t first, std::uint64_t count,
-         std::optional<std::uint64_t> dies_before = {})
+         std::optional<std::uint64_t> dies_before = {}, Tells tells = Tells::kOfDurable)
       : id_(id), first_(first) {
     std::vector<std::string> arguments = {HOLDFAST_CRASH_WRITER, store, std::to_string(id),
                                           std::to_string(first), std::to_string(count)};
     if (dies_before) {
       arguments.push_back(std::to_string(*dies_before));
+    }
+    if (tells == Tells::kOfApplied) {
+      arguments.emplace_back("applied");
     }
     std::vector<char*> pointers;
     for (std::string& argument : arguments) {
@@ -91,6 +97,13 @@ class Writer {
   }
 
   [[nodiscard]] std::size_t acks() const { return acks_.size(); }
+  [[nodiscard]] Version last_version() const {
+    Version last = 0;
+    for (const Ack& ack : acks_) {
+      last = std::max(last, ack.version);
+    }
+    return last;
+  }
   /// Of the batches that can have been begun.
   [[nodiscard]] std::uint64_t end() const { return first_ + acks_.size() + kWriterTasks; }
 
@@ -125,6 +138,14 @@ std::vector<std::string> audit(const std::string& path, Ledger& ledger) {
   const CheckReport report = sync_wait(pool, store->check());
   audit.faults.insert(audit.faults.end(), report.faults.begin(), report.faults.end());
   return audit.faults;
+}
+
+/// Durably; the version.
+Version put(ThreadPool& pool, Store& store, const std::string& key) {
+  Batch batch;
+  batch.put(key, "");
+  const CommitOutcome outcome = sync_wait(pool, store.commit(std::move(batch)));
+  return outcome.committed() == nullptr ? 0 : outcome.committed()->version;
 }
 
 TEST(Kill, AtRandomMomentsLosesNothingThatWasAcknowledged) {
@@ -186,6 +207,30 @@ TEST(Kill, AtEachCommitPointLosesNothingThatWasAcknowledged) {
     EXPECT_EQ(heir.acks(), 2U);
   }
   std::cout << point << " points\n";
+}
+
+/// A hold that was handed over inside a process is used before it is durable, and its fence is a
+/// version.
+TEST(Kill, AVersionThatDiedWithAProcessIsNotGivenByOneThatLivesOn) {
+  constexpr std::uint64_t kBatches = 6;
+  std::uint64_t point = 0;
+  int lost = 0;
+  for (bool killed = true; killed; ++point) {
+    SCOPED_TRACE("killed before operation " + std::to_string(point));
+    const TempFolder folder;
+    const std::string path = folder / "store.db";
+    ThreadPool pool(1);
+    const auto survivor = open_sqlite_store(path);
+    ASSERT_NE(put(pool, *survivor, "before"), 0U);
+
+    Writer writer(path, 1, 0, kBatches, point, Writer::Tells::kOfApplied);
+    killed = !writer.wait();
+    const StoreStats durable = sync_wait(pool, survivor->stats());
+    lost += writer.last_version() > durable.last_version ? 1 : 0;
+    EXPECT_GT(put(pool, *survivor, "after"), writer.last_version());
+  }
+  EXPECT_GT(lost, 0) << "or nothing was shown";
+  std::cout << point << " points, at " << lost << " of them versions were lost\n";
 }
 
 }  // namespace

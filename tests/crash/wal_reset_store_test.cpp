@@ -91,6 +91,14 @@ class WatchedNeighbours final : public detail::Neighbours {
     }
     hooks_.on_end();
   }
+  [[nodiscard]] bool is_settled() const noexcept override {
+    return sidecar_ == nullptr || sidecar_->is_settled();
+  }
+  void set_settled(bool settled) noexcept override {
+    if (sidecar_ != nullptr) {
+      sidecar_->set_settled(settled);
+    }
+  }
   [[nodiscard]] bool alone() const noexcept override {
     return sidecar_ != nullptr && sidecar_->alone();
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// crash_writer PATH WRITER FIRST COUNT [DIES_BEFORE]
+// crash_writer PATH WRITER FIRST COUNT [DIES_BEFORE [applied]]
 //
 // Commits the batches FIRST, FIRST + 1, ... of a writer to an SQLite store, COUNT of them, and
-// tells of each that is durable. With DIES_BEFORE it kills itself before that I/O operation.
+// tells of each that is durable, or as soon as it is applied. With DIES_BEFORE it kills itself
+// before that I/O operation.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ struct Job {
   std::uint64_t writer;
   std::atomic<std::uint64_t> next;
   std::uint64_t end;
+  bool tells_of_applied;
 };
 
 void tell(std::uint64_t number, const CommitOutcome& outcome) {
@@ -48,7 +50,9 @@ Task<void> write_batches(Store& store, Job& job) {
     const std::string marker = writer_marker(job.writer, number);
     Batch batch = writer_batch(job.writer, number);
     batch.put(marker, marker);
-    const CommitOutcome outcome = co_await store.commit(std::move(batch));
+    auto written =
+        job.tells_of_applied ? store.apply(std::move(batch)) : store.commit(std::move(batch));
+    const CommitOutcome outcome = co_await std::move(written);
     tell(number, outcome);
   }
 }
@@ -63,7 +67,9 @@ int run(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string& path = arguments.at(1);
   const std::uint64_t first = std::stoull(arguments.at(3));
-  Job job{std::stoull(arguments.at(2)), first, first + std::stoull(arguments.at(4))};
+  const bool tells_of_applied = arguments.size() > 6;
+  Job job{std::stoull(arguments.at(2)), first, first + std::stoull(arguments.at(4)),
+          tells_of_applied};
   std::unique_ptr<MortalVfs> vfs;
   if (arguments.size() > 5) {
     vfs = std::make_unique<MortalVfs>(std::stoull(arguments.at(5)));
