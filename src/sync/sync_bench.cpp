@@ -22,7 +22,7 @@
 #include <holdfast/spawn.hpp>
 #include <holdfast/task.hpp>
 
-#include "benchmarks/allocation_count.hpp"
+#include "benchmarks/counted_allocations.hpp"
 #include "benchmarks/harness.hpp"
 
 namespace holdfast::bench {
@@ -219,14 +219,14 @@ RelayFigures relay_by_hand(Clock& clock, const MakeTask& make_task, const Argume
   relay.line_up(make_task, arguments...);
   executor.drain();
   require(relay.all_in_line(), "a task did not wait");
-  const std::size_t allocations_before = allocation_count();
+  const CountedAllocations allocations;
   const Stopwatch stopwatch;
   relay.start();
   executor.drain();
   const double elapsed_ns = stopwatch.elapsed_ns();
-  const std::size_t allocations = allocation_count() - allocations_before;
+  const std::size_t allocation_count = allocations.so_far();
   relay.check_all_served();
-  return {elapsed_ns / kHandoffs, static_cast<double>(allocations) / kHandoffs};
+  return {elapsed_ns / kHandoffs, static_cast<double>(allocation_count) / kHandoffs};
 }
 
 RelayFigures plain_relay() {
