@@ -112,10 +112,12 @@ class [[nodiscard]] RunLock {
   Batch& guard(Batch& batch) const;
 
  private:
+  [[nodiscard]] std::string key() const;
+
   detail::RunMachine* machine_ = nullptr;
   std::uint64_t operation_ = 0;
   std::string name_;
-  std::string key_;
+  std::string uid_;  // Of the run.
   std::uint64_t fence_ = 0;
   std::vector<std::uint64_t> slots_;
 };

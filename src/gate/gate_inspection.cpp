@@ -93,7 +93,7 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   info.waiter_count = rows.waiter_count();
   const StoreTime now = co_await store.time();
   for (const auto& [key, holder] : rows.holders()) {
-    GateHolderInfo& one = info.holders.emplace_back(detail::info_of(holder));
+    GateHolderInfo& one = info.holders.emplace_back(detail::info_of(key, holder));
     const std::string& lease_key = holder.record.lease_key();
     std::optional<Entry> lease;
     if (!lease_key.empty()) {
@@ -129,10 +129,10 @@ Task<std::vector<GateGrantInfo>> history_of(Store& store, detail::GateKeys keys)
 
 namespace detail {
 
-GateHolderInfo info_of(const GateRows::Holder& holder) {
+GateHolderInfo info_of(std::string key, const GateRows::Holder& holder) {
   GateHolderInfo info;
   info.holder = holder.record.holder();
-  info.key = holder.key;
+  info.key = std::move(key);
   info.fence = holder.fence;
   info.weight = holder.record.weight();
   info.shared = holder.record.shared();

@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::string_view kHolders = "holder/";
 constexpr std::string_view kWaiters = "waiter/";
+constexpr std::string_view kGrants = "grant/";
 
 /// As many digits for every number, so that keys sort as numbers do.
 constexpr std::size_t kSortableSize = 16;
@@ -27,12 +28,6 @@ void append_sortable(std::string& key, std::uint64_t number) {
   for (auto digit = key.rbegin(); number != 0; ++digit, number >>= 4U) {
     *digit = kDigits[number & 0xfU];
   }
-}
-
-std::string sortable(std::uint64_t number) {
-  std::string text;
-  append_sortable(text, number);
-  return text;
 }
 
 void append_gate_prefix(std::string& key, std::string_view gate) {
@@ -74,6 +69,7 @@ GateKeys::GateKeys(std::string_view name) : name_(checked_name(name)) {
 
 std::string GateKeys::holders() const { return std::string(prefix_).append(kHolders); }
 std::string GateKeys::waiters() const { return std::string(prefix_).append(kWaiters); }
+std::string GateKeys::grants() const { return std::string(prefix_).append(kGrants); }
 
 std::string GateKeys::holders_of(std::string_view owner) const {
   std::string key;
@@ -103,11 +99,17 @@ std::string holder_key(std::string_view gate, std::string_view owner, std::strin
 }
 
 std::string GateKeys::grant(std::uint64_t number) const {
-  return grants().append(sortable(number % kGateGrantsKept));
+  std::string key;
+  key.reserve(prefix_.size() + kGrants.size() + kSortableSize);
+  key.append(prefix_).append(kGrants);
+  append_sortable(key, number % kGateGrantsKept);
+  return key;
 }
 
 std::string GateKeys::operator_change(std::uint64_t number) const {
-  return operator_changes().append(sortable(number % kGateGrantsKept));
+  std::string key = operator_changes();
+  append_sortable(key, number % kGateGrantsKept);
+  return key;
 }
 
 std::string GateKeys::lease(std::string_view holder) const {

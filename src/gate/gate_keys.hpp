@@ -27,7 +27,7 @@ class GateKeys {
   /// In the order in which they are served.
   [[nodiscard]] std::string waiters() const;
   [[nodiscard]] std::string waiter(std::uint64_t rank, std::uint64_t ticket) const;
-  [[nodiscard]] std::string grants() const { return prefix_ + "grant/"; }
+  [[nodiscard]] std::string grants() const;
   [[nodiscard]] std::string grant(std::uint64_t number) const;
   [[nodiscard]] std::string operator_changes() const { return prefix_ + "operator/"; }
   [[nodiscard]] std::string operator_change(std::uint64_t number) const;

@@ -132,11 +132,11 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       co_await terms.prepare(terms.waiter_key);
     }
     // Gone if this ends in the middle: then they are read again.
-    std::optional<GateRows> rows = std::exchange(rows_, std::nullopt);
+    std::unique_ptr<GateRows> rows = std::move(rows_);
     const bool known_before = rows && waiters_max == kWaitersRead;
     if (!known_before) {
       GateRows read = co_await load_gate(store_, keys_, waiters_max, Read::kApplied);
-      rows.emplace(std::move(read));
+      rows = std::make_unique<GateRows>(std::move(read));
     }
     if (!known_before) {
       ahead_.clear();
@@ -226,11 +226,14 @@ void GateLedger::read_next_waiters(GateRows& rows) {
 /// Whoever comes behind all is one of those ahead. Whoever comes or leaves among them makes them
 /// wrong.
 void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
+  if (!rows.has_more_waiters()) {
+    return;
+  }
   const std::string prefix = keys_.waiters();
   const std::vector<Batch::Write>& writes = batch.writes();
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const std::string& key = writes[i].key;
-    if (!rows.has_more_waiters() || key <= rows.waiters_known_to() || !key.starts_with(prefix)) {
+    if (!key.starts_with(prefix) || key <= rows.waiters_known_to()) {
       continue;
     }
     const bool is_behind = ahead_.empty() || key > ahead_.last_key();

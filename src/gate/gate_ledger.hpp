@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -55,7 +56,7 @@ class GateLedger {
   struct Prepared {
     Changed changed;
     Batch batch;  ///< Empty: there is nothing to write.
-    std::optional<GateRows> rows;
+    std::unique_ptr<GateRows> rows;
   };
   [[nodiscard]] Task<Prepared> prepare(const Plan& plan, Terms terms);
   /// It was committed, with this version, or there was nothing to write (zero). If this is not
@@ -64,7 +65,7 @@ class GateLedger {
 
   [[nodiscard]] const GateKeys& keys() const noexcept { return keys_; }
   /// As of the last commit that is known here; null: not known.
-  [[nodiscard]] const GateRows* rows() const noexcept { return rows_ ? &*rows_ : nullptr; }
+  [[nodiscard]] const GateRows* rows() const noexcept { return rows_.get(); }
   /// The next change reads anew.
   void forget();
   /// The same, but rows that nobody has changed since are kept.
@@ -83,7 +84,7 @@ class GateLedger {
   Store& store_;
   const GateKeys keys_;
   const Session* session_;
-  std::optional<GateRows> rows_;
+  std::unique_ptr<GateRows> rows_;  // To be moved at no cost.
   // The waiters behind those of `rows_`, without a gap: to make records of many at once would take
   // memory that is not in the processor's caches. Those who come to the end of the queue by way of
   // this ledger need not be read at all.

@@ -54,14 +54,13 @@ void GateRows::read_head(const Entry& entry) {
 }
 
 void GateRows::read_holder(const Entry& entry) {
-  holders_.insert_or_assign(
-      entry.key, Holder{entry.key, entry.version,
-                        parse_gate_record<record::GateHolder>(entry, "the holder of a gate")});
+  holders_.insert_or_assign(entry.key, Holder{entry.version, parse_gate_record<record::GateHolder>(
+                                                                 entry, "the holder of a gate")});
 }
 
 void GateRows::read_waiter(const Entry& entry) {
-  waiters_.insert_or_assign(entry.key, Waiter{entry.key, parse_gate_record<record::GateWaiter>(
-                                                             entry, "the waiter at a gate")});
+  waiters_.insert_or_assign(
+      entry.key, Waiter{parse_gate_record<record::GateWaiter>(entry, "the waiter at a gate")});
 }
 
 void GateRows::read_next_waiter(const Entry& entry) {
@@ -95,7 +94,7 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   if (waiter.is_indexed()) {
     write_waits(key, waiter);
   }
-  if (waiter.has_granted_notice() && !head.unattended()) {
+  if (waiter.has_notice() && !head.unattended()) {
     head.set_unattended(true);
     batch_.put(unattended_key(keys_.name()), "");
   }
@@ -105,7 +104,7 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
   }
   // Behind one that is not here it would seem to be next.
   if (!more_waiters_ || key < waiters_known_to_) {
-    waiters_.emplace(key, Waiter{key, std::move(waiter)});
+    waiters_.emplace(key, Waiter{std::move(waiter)});
   } else {
     beyond_.emplace(key, std::move(waiter));
   }
@@ -161,8 +160,7 @@ void GateRows::grant(std::string holder_key, record::GateHolder holder) {
   holder.set_format(kGateFormat);
   batch_.put_new(holder_key, holder.SerializeAsString());
   granted_.push_back(holder_key);
-  std::string key = holder_key;
-  holders_.insert_or_assign(std::move(key), Holder{std::move(holder_key), 0, std::move(holder)});
+  holders_.insert_or_assign(std::move(holder_key), Holder{0, std::move(holder)});
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
@@ -177,9 +175,10 @@ void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by,
   grant.set_ended_by(by.name);
   grant.set_reason(by.reason);
   if (const auto holder = holders_.find(holder_key);
-      holder != holders_.end() && holder->second.record.has_lost_notice()) {
-    const record::GateNotice& notice = holder->second.record.lost_notice();
-    batch_.put(notice.key(), notice.value());
+      holder != holders_.end() && holder->second.record.has_notice()) {
+    const record::GateNotice& notice = holder->second.record.notice();
+    batch_.put(std::string(notice.key()).append(kLostMark),
+               std::string(notice.value()).append(notice.lost_suffix()));
   }
   end(holder_key, std::move(grant), now);
 }
@@ -188,24 +187,24 @@ void GateRows::end(const std::string& holder_key, record::GateGrant grant, Store
   record::GateHead& head = change_head();
   const auto found = holders_.find(holder_key);
   HOLDFAST_CHECK(found != holders_.end(), "a hold was ended that there is not");
-  const auto& [key, fence, held] = found->second;
+  auto& [fence, held] = found->second;
   const std::uint64_t number = head.grants_ended();
   grant.set_format(kGateFormat);
   grant.set_number(number);
-  grant.set_holder(held.holder());
+  grant.set_allocated_holder(held.release_holder());
   grant.set_fence(fence);
   grant.set_weight(held.weight());
   grant.set_shared(held.shared());
-  *grant.mutable_slots() = held.slots();
+  grant.mutable_slots()->Swap(held.mutable_slots());
   grant.set_asked_at_ns(held.asked_at_ns());
   grant.set_granted_at_ns(held.granted_at_ns());
   grant.set_ended_at_ns(now.time_since_epoch().count());
   grant.set_tie(tie_of(held.lease_key()));
   if (grant.tie() == record::GateGrant::NOTHING) {
-    grant.set_actor(held.actor());
+    grant.set_allocated_actor(held.release_actor());
   }
   if (grant.reason().empty()) {
-    grant.set_reason(held.reason());
+    grant.set_allocated_reason(held.release_reason());
   }
   batch_.put(keys_.grant(number), grant.SerializeAsString());
   if (number == head.first_grant_kept()) {
@@ -216,7 +215,7 @@ void GateRows::end(const std::string& holder_key, record::GateGrant grant, Store
     head.set_first_grant_kept(
         std::max(head.first_grant_kept(), number + 1 - std::uint64_t{kGateGrantsKept}));
   }
-  batch_.erase(key);
+  batch_.erase(found->first);
   holders_.erase(found);
 }
 

@@ -27,6 +27,9 @@ template <class Record>
 
 inline constexpr std::uint32_t kGateFormat = 1;
 
+/// Behind the key of a notice: that of the notice of a loss.
+inline constexpr std::string_view kLostMark = "-lost";
+
 /// What one hangs on whose row has this `lease_key`.
 [[nodiscard]] record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept;
 
@@ -37,12 +40,10 @@ inline constexpr std::uint32_t kGateFormat = 1;
 class GateRows {
  public:
   struct Holder {
-    std::string key;
     Version fence = 0;  ///< The version of its row. 0: it was granted by the batch.
     record::GateHolder record;
   };
   struct Waiter {
-    std::string key;
     record::GateWaiter record;
   };
 

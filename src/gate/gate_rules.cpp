@@ -120,22 +120,21 @@ std::vector<std::uint64_t> slots_for(const record::GateWaiter& waiter, const Gat
                                 : lowest_free_slots(rows, waiter.weight());
 }
 
-record::GateHolder holder_of(const GateRows& rows, const record::GateWaiter& waiter,
-                             StoreTime now) {
+record::GateHolder holder_of(const GateRows& rows, record::GateWaiter waiter, StoreTime now) {
   record::GateHolder holder;
-  holder.set_holder(waiter.holder());
-  holder.set_lease_key(waiter.lease_key());
-  holder.set_request_id(waiter.request_id());
+  holder.set_allocated_holder(waiter.release_holder());
+  holder.set_allocated_lease_key(waiter.release_lease_key());
+  holder.set_allocated_request_id(waiter.release_request_id());
   holder.set_weight(waiter.weight());
   holder.set_shared(waiter.shared());
   holder.set_asked_at_ns(waiter.asked_at_ns());
   holder.set_granted_at_ns(now.time_since_epoch().count());
-  holder.set_reason(waiter.reason());
-  if (waiter.has_lost_notice()) {
-    *holder.mutable_lost_notice() = waiter.lost_notice();
+  holder.set_allocated_reason(waiter.release_reason());
+  if (!waiter.notice().lost_suffix().empty()) {
+    holder.set_allocated_notice(waiter.release_notice());
   }
   if (!waiter.actors().empty()) {
-    holder.set_actor(waiter.actors(0));
+    *holder.mutable_actor() = std::move(*waiter.mutable_actors(0));
   }
   if (!is_read_write(rows.head())) {
     for (const std::uint64_t slot : slots_for(waiter, rows)) {
@@ -159,9 +158,9 @@ class Serving {
   [[nodiscard]] Served run() {
     auto next = rows_.waiters().begin();
     while (next != rows_.waiters().end()) {
-      const GateRows::Waiter& waiter = next->second;
+      const auto& [key, waiter] = *next;
       ++next;
-      switch (consider(waiter)) {
+      switch (consider(key, waiter.record)) {
         case Verdict::kNext:
           break;
         case Verdict::kLast:
@@ -186,16 +185,15 @@ class Serving {
   /// Whoever asks sees what comes of it, and needs no notice.
   void is_asked_by(std::string holder_key) { asking_ = std::move(holder_key); }
 
-  void admit(const record::GateWaiter& waiter, const std::string& holder_key) {
-    rows_.grant(holder_key, holder_of(rows_, waiter, now_));
+  void admit(record::GateWaiter waiter, const std::string& holder_key) {
+    rows_.grant(holder_key, holder_of(rows_, std::move(waiter), now_));
     spend_rate(rows_, now_);
   }
 
  private:
   enum class Verdict : std::uint8_t { kNext, kLast };
 
-  Verdict consider(const GateRows::Waiter& waiter) {
-    const record::GateWaiter& record = waiter.record;
+  Verdict consider(const std::string& waiter_key, const record::GateWaiter& record) {
     const KnownLeases::Lease* lease = leases_.find(record.lease_key());
     if (lease == nullptr) {
       return Verdict::kLast;
@@ -203,7 +201,7 @@ class Serving {
     const bool too_late = record.deadline_ns() != 0 && store_time(record.deadline_ns()) <= now_;
     if (too_late || lease->liveness != Liveness::kLive) {
       bury_if_expired(record.lease_key(), *lease);
-      rows_.leave(std::string(waiter.key));
+      rows_.leave(std::string(waiter_key));
       return Verdict::kNext;
     }
     if (const auto why = refusal(record.weight(), record.shared())) {
@@ -218,19 +216,17 @@ class Serving {
       // A session that ends in this very moment would not let go.
       rows_.batch().require_version(record.lease_key(), lease->version);
     }
-    std::string key = rows_.keys().holder(record.owner(), record.request_id());
-    const record::GateWaiter left = rows_.leave(std::string(waiter.key));
-    admit(left, key);
     Admitted& admitted = served_.admitted.emplace_back();
-    admitted.holder_key = std::move(key);
-    admitted.lease_key = left.lease_key();
-    admitted.request_id = left.request_id();
-    admitted.weight = left.weight();
-    if (left.has_granted_notice() && admitted.holder_key != asking_) {
-      const record::GateNotice& notice = left.granted_notice();
+    admitted.holder_key = rows_.keys().holder(record.owner(), record.request_id());
+    admitted.lease_key = record.lease_key();
+    admitted.request_id = record.request_id();
+    admitted.weight = record.weight();
+    if (record.has_notice() && admitted.holder_key != asking_) {
+      const record::GateNotice& notice = record.notice();
       rows_.batch().put_new(notice.key(), notice.value());
       admitted.notice.emplace(GateRequest::Notice{notice.key(), notice.value()});
     }
+    admit(rows_.leave(std::string(waiter_key)), admitted.holder_key);
     return Verdict::kNext;
   }
 
@@ -378,13 +374,11 @@ record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
   waiter.set_priority(request.priority);
   waiter.mutable_actors()->Assign(request.actors.begin(), request.actors.end());
   waiter.set_is_indexed(request.may_hold_others);
-  if (request.when_granted) {
-    waiter.mutable_granted_notice()->set_key(request.when_granted->key);
-    waiter.mutable_granted_notice()->set_value(request.when_granted->value);
-  }
-  if (request.when_lost) {
-    waiter.mutable_lost_notice()->set_key(request.when_lost->key);
-    waiter.mutable_lost_notice()->set_value(request.when_lost->value);
+  if (request.notice) {
+    record::GateNotice& notice = *waiter.mutable_notice();
+    notice.set_key(request.notice->key);
+    notice.set_value(request.notice->value);
+    notice.set_lost_suffix(request.notice->lost_suffix);
   }
   if (request.slot_seed) {
     waiter.set_slot_seed(*request.slot_seed);
@@ -406,18 +400,17 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
   }
   Serving serving(rows, leases, now);
   serving.is_asked_by(holder_key);
-  const record::GateWaiter waiter = waiter_of(request, now);
   if (rows.waiter_count() == 0) {
     asked.why = serving.refusal(request.weight, request.shared);
     if (!asked.why) {
-      serving.admit(waiter, holder_key);
+      serving.admit(waiter_of(request, now), holder_key);
       asked.outcome = Asked::Outcome::kHeld;
       asked.key = std::move(holder_key);
       return asked;
     }
   }
   // Served as the one it comes to be in the queue: others may be gone, or of a lower priority.
-  std::string waiter_key = rows.enqueue(waiter);
+  std::string waiter_key = rows.enqueue(waiter_of(request, now));
   asked.served = serving.run();
   if (rows.holders().contains(holder_key)) {
     std::erase_if(asked.served.admitted,

@@ -50,6 +50,9 @@ struct GateRequest {
   struct Notice {
     std::string key;
     std::string value;
+    /// If its hold is ended by force, this is put behind the value, and `kLostMark` behind the key.
+    /// Empty: then no row is put.
+    std::string lost_suffix{};
   };
 
   std::string holder;
@@ -66,10 +69,9 @@ struct GateRequest {
   std::string reason;
   /// How many may wait, this one included, if it cannot be let in at once. 0: then it is refused.
   std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
-  /// When it is let in after it had to wait, and when its hold is ended by force. With the first,
-  /// the gate has a row below `kUnattendedPrefix` while it waits.
-  std::optional<Notice> when_granted{};
-  std::optional<Notice> when_lost{};
+  /// When it is let in after it had to wait. With it, the gate has a row below `kUnattendedPrefix`
+  /// while it waits.
+  std::optional<Notice> notice{};
   /// A random number: it gets any of the slots that are free. Nothing: the lowest ones.
   std::optional<std::uint64_t> slot_seed{};
 };

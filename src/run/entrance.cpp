@@ -75,7 +75,7 @@ GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, Sto
   message.set_uid(who.place.uid);
   message.set_kind(record::RunMessage::WAKE);
   const PartitionKeys there(who.place.queue, who.place.partition);
-  request.when_granted.emplace(
+  request.notice.emplace(
       GateRequest::Notice{there.message(world.next_uid(now)), message.SerializeAsString()});
   return request;
 }
@@ -108,9 +108,9 @@ std::vector<std::string> others_at(const GateRows& rows, const std::string& own_
   for (const auto& [key, holder] : rows.holders()) {
     holders.push_back(&holder);
   }
-  // The keys are their own, so that the order is the same each time.
-  std::ranges::sort(holders, {}, [](const GateRows::Holder* holder) {
-    return std::tuple(holder->record.granted_at_ns(), holder->fence, std::string_view(holder->key));
+  // They are in the order of their keys, so this is the same each time.
+  std::ranges::stable_sort(holders, {}, [](const GateRows::Holder* holder) {
+    return std::tuple(holder->record.granted_at_ns(), holder->fence);
   });
   std::vector<std::string> ids;
   ids.reserve(holders.size());
@@ -243,7 +243,7 @@ std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told) {
     if (message.ParseFromString(notice.value)) {
       // One that is told to begin needs no more.
       if (grant && message.kind() == record::RunMessage::EVENT) {
-        message.mutable_event()->set_payload(payload_text(grant_value(*grant)));
+        message.mutable_event()->set_payload(grant_text(*grant));
       }
       RunPlace to = place_in_message_key(notice.key, message.uid());
       messages.push_back({std::move(to), std::move(notice.key), std::move(message)});

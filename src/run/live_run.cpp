@@ -176,7 +176,7 @@ void LiveRun::resume_steps() {
 // --- The mailbox ---------------------------------------------------------------------------------
 
 bool LiveRun::deliver(Mail mail) {
-  const Taken taken = take(std::move(mail));
+  const Taken taken = take(mail);
   if (taken == Taken::kAsFirst) {
     drive_apart();
   }
@@ -184,12 +184,12 @@ bool LiveRun::deliver(Mail mail) {
 }
 
 void LiveRun::deliver_here(Mail mail) {
-  if (take(std::move(mail)) == Taken::kAsFirst) {
+  if (take(mail) == Taken::kAsFirst) {
     tenure_->world().tasks.run_here(drive(shared_from_this()));
   }
 }
 
-LiveRun::Taken LiveRun::take(Mail mail) {
+LiveRun::Taken LiveRun::take(Mail& mail) {
   const std::lock_guard lock(mutex_);
   if (gone_) {
     return Taken::kNot;
@@ -360,7 +360,7 @@ Activated LiveRun::run_code(StoreTime now, std::vector<Mail>& mails, std::vector
 Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Batch extra,
                                                      StoreTime now, Entrance entrance) {
   const bool comes_in = !entrance.gates.empty();
-  if (!locks_.empty()) {
+  if (!learn_fences(mails)) {
     co_await complete_grants(mails);
   }
   std::vector<Mail> late;

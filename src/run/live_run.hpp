@@ -136,7 +136,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool deliver(Mail mail);
   enum class Taken : std::uint8_t { kNot, kAsFirst, kBehindOthers };
   /// The same for who drives runs itself: `kAsFirst`, nobody drives this one yet.
-  [[nodiscard]] Taken take(Mail mail);
+  /// The mail is left if it is not taken.
+  [[nodiscard]] Taken take(Mail& mail);
   /// The same; if nobody drives the run, this thread does, for as long as there is nothing to wait
   /// for.
   void deliver_here(Mail mail);
@@ -170,6 +171,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// A lock that it holds or waits for.
   struct OpenLock {
     std::string gate;
+    std::string holder_key;
     std::string waiter_key;  ///< Empty: it did not wait.
     Version fence = 0;       ///< 0: the code does not have it yet.
   };
@@ -301,6 +303,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void tell_admitted(RunGates::Change& gates, Version version, Writing& writing);
   void hand_over(Outgoing grant, Writing& writing);
   void remember_locks(const Activated& activated, const record::Activation& row);
+  /// False: it does not say what was granted.
+  [[nodiscard]] bool learn_fence(const record::RunEvent& event);
+  /// False: of one it is not known, and those behind it are left.
+  [[nodiscard]] bool learn_fences(const std::vector<Mail>& mails);
   [[nodiscard]] Task<void> complete_grants(std::vector<Mail>& mails);
   void deliver_granted();
   void deliver_found();

@@ -237,8 +237,8 @@ void LiveRun::write_row(Writing& writing, Activated& activated, const LockChange
   }
   if (!is_new) {
     require_last_row(writing.batch);
-    const std::string row = tenure_->keys().journal_row(uid_, next_row_);
-    writing.batch.require_new(row).put(row, activated.record.SerializeAsString());
+    std::string row = tenure_->keys().journal_row(uid_, next_row_);
+    writing.batch.require_new(row).put(std::move(row), activated.record.SerializeAsString());
   }
 }
 

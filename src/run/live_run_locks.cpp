@@ -35,6 +35,10 @@ Mail lock_mail(record::RunEvent event) {
   return mail;
 }
 
+bool is_grant(const record::RunEvent& event) {
+  return event.kind() == record::RunEvent::LOCK_SETTLED && !event.has_failure();
+}
+
 /// Why one who may not wait, or not there, is not let in.
 std::exception_ptr refusal_of(const LockTerms& terms, const std::optional<WhyNot>& why) {
   std::string text("'");
@@ -55,6 +59,17 @@ record::GateGrant::End end_of_hold(std::string_view type, const RunEnd& end) {
     return record::GateGrant::ABANDONED;  // It was ended by force, with its parent.
   }
   return *outcome == kPermitExpired ? record::GateGrant::EXPIRED : record::GateGrant::RELEASED;
+}
+
+/// Behind a message that it was settled, it makes of it one that it is lost: of two fields the
+/// later one counts.
+const std::string& lost_suffix() {
+  static const std::string kSuffix = [] {
+    record::RunMessage changed;
+    changed.mutable_event()->set_kind(record::RunEvent::LOCK_LOST);
+    return changed.SerializeAsString();
+  }();
+  return kSuffix;
 }
 
 record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error) {
@@ -86,7 +101,6 @@ GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms
   request.actors = run_actors(head_, uid_);
   request.may_hold_others = is_all_it_waits_for && (head_.has_parent() || holds_or_waits() ||
                                                     has_permits() || request.actors.size() > 1);
-  const std::string ticket = tenure_->world().next_uid(now);
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(uid_);
@@ -95,11 +109,9 @@ GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms
     message.mutable_event()->set_attempts(attempt);
     message.mutable_event()->set_name(terms.gate);
   }
-  request.when_granted.emplace(
-      GateRequest::Notice{tenure_->keys().message(ticket), message.SerializeAsString()});
-  message.mutable_event()->set_kind(record::RunEvent::LOCK_LOST);
-  request.when_lost.emplace(
-      GateRequest::Notice{tenure_->keys().message(ticket + "-lost"), message.SerializeAsString()});
+  request.notice.emplace(
+      GateRequest::Notice{tenure_->keys().message(tenure_->world().next_uid(now)),
+                          message.SerializeAsString(), lost_suffix()});
   return request;
 }
 
@@ -114,8 +126,8 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   const auto let_go = [&](std::uint64_t operation, record::GateGrant::End how) {
     if (const auto lock = locks_.find(operation); lock != locks_.end()) {
       const OpenLock& open = lock->second;
-      deeds[open.gate].endings.push_back({run_holder_key(open.gate, uid_, operation),
-                                          open.fence == 0 ? open.waiter_key : std::string(), how});
+      deeds[open.gate].endings.push_back(
+          {open.holder_key, open.fence == 0 ? open.waiter_key : std::string(), how});
     }
   };
   for (const std::uint64_t operation : activated.let_go) {
@@ -219,7 +231,9 @@ Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
     }
   }
   settle_permits(activated, changes);
-  co_await settle_uses(changes);
+  if (!activated.uses.empty()) {
+    co_await settle_uses(changes);
+  }
 }
 
 const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
@@ -240,7 +254,7 @@ void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
       return event.kind() == record::RunEvent::LOCK_LOST && event.operation() == op;
     });
     if (lock.fence != 0 && !is_lost) {
-      batch.guard(run_holder_key(lock.gate, uid_, operation), lock.fence);
+      batch.guard(lock.holder_key, lock.fence);
     }
   }
 }
@@ -250,11 +264,17 @@ void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& w
     hand_over(std::move(out), writing);
   }
   for (const record::GateWaiter* waiter : gates.next_in_line()) {
-    if (waiter->has_granted_notice()) {
-      const RunPlace place = place_in_message_key(waiter->granted_notice().key(), waiter->owner());
-      if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
-        there->fetch_ahead(place.uid);
-      }
+    if (!waiter->has_notice()) {
+      continue;
+    }
+    const std::string& message_key = waiter->notice().key();
+    if (message_key.starts_with(tenure_->keys().inbox())) {
+      tenure_->fetch_ahead(waiter->owner());
+      continue;
+    }
+    const RunPlace place = place_in_message_key(message_key, waiter->owner());
+    if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
+      there->fetch_ahead(place.uid);
     }
   }
 }
@@ -276,7 +296,7 @@ void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writin
     const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask != nullptr && !ask->error && ask->asked.outcome == Asked::Outcome::kHeld) {
       record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, lock.operation);
-      event.set_payload(payload_text(grant_value({version, ask->slots})));
+      event.set_payload(grant_text({version, ask->slots}));
       granted_.push_back(std::move(event));
     }
   }
@@ -299,6 +319,7 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
   for (const BegunLock& lock : activated.locks) {
     OpenLock open;
     open.gate = lock.terms.gate;
+    open.holder_key = run_holder_key(open.gate, uid_, lock.operation);
     open.waiter_key =
         row.operations(static_cast<int>(lock.operation - next_operation_)).waiter_key();
     locks_.emplace(lock.operation, std::move(open));
@@ -318,7 +339,7 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
       if (event.has_failure() || event.payload() == kNoGrant) {
         locks_.erase(lock);
       } else {
-        lock->second.fence = read_grant(parse_payload(event.payload())).fence;
+        lock->second.fence = fence_in(event.payload());
       }
     }
   };
@@ -334,30 +355,40 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
 
 // --- Mail ----------------------------------------------------------------------------------------
 
-/// Whoever let it in may not have known with what fence. From now on it is a holder: what it does
-/// next is on condition that it still is.
+/// From now on it is a holder: what it does next is on condition that it still is.
+bool LiveRun::learn_fence(const record::RunEvent& event) {
+  if (event.payload().empty()) {
+    return false;
+  }
+  const auto lock = locks_.find(event.operation());
+  if (lock != locks_.end() && lock->second.fence == 0 && event.payload() != kNoGrant) {
+    lock->second.fence = fence_in(event.payload());
+  }
+  return true;
+}
+
+bool LiveRun::learn_fences(const std::vector<Mail>& mails) {
+  return locks_.empty() || std::ranges::all_of(mails, [this](const Mail& mail) {
+           return !is_grant(mail.event) || learn_fence(mail.event);
+         });
+}
+
+/// Whoever let it in may not have known with what fence.
 Task<void> LiveRun::complete_grants(std::vector<Mail>& mails) {
   for (Mail& mail : mails) {
     record::RunEvent& event = mail.event;
-    if (event.kind() != record::RunEvent::LOCK_SETTLED || event.has_failure()) {
-      continue;
-    }
-    const auto lock = locks_.find(event.operation());
-    const bool is_wanted = lock != locks_.end() && lock->second.fence == 0;
-    if (!event.payload().empty()) {
-      if (is_wanted && event.payload() != kNoGrant) {
-        lock->second.fence = read_grant(parse_payload(event.payload())).fence;
-      }
+    if (!is_grant(event) || learn_fence(event)) {
       continue;
     }
     event.set_payload(kNoGrant);
-    if (!is_wanted) {
+    const auto lock = locks_.find(event.operation());
+    if (lock == locks_.end() || lock->second.fence != 0) {
       continue;
     }
-    const std::string key = run_holder_key(lock->second.gate, uid_, event.operation());
+    const std::string& key = lock->second.holder_key;
     const std::optional<Entry> holder = co_await tenure_->world().store.get(key, Read::kApplied);
     if (holder) {
-      event.set_payload(payload_text(grant_value(grant_in(*holder))));
+      event.set_payload(grant_text(grant_in(*holder)));
       lock->second.fence = holder->version;
     } else {
       const Dropped dropped("'" + lock->second.gate + "': an operator released it before run '" +
@@ -371,7 +402,7 @@ Task<void> LiveRun::complete_grants(std::vector<Mail>& mails) {
 /// or the rows are not there: the journal is that of another run, which was reset.
 Task<void> LiveRun::look_for_locks() {
   for (const auto& [operation, lock] : locks_) {
-    const std::string key = run_holder_key(lock.gate, uid_, operation);
+    const std::string& key = lock.holder_key;
     const std::optional<Entry> holder = co_await tenure_->world().store.get(key, Read::kApplied);
     if (lock.fence != 0) {
       if (!holder || holder->version != lock.fence) {

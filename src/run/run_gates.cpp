@@ -2,9 +2,11 @@
 #include "run_gates.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <iterator>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <run.pb.h>
@@ -75,7 +77,7 @@ std::vector<std::uint64_t> slots_held(const GateRows& rows, const std::string& h
 
 /// Told in the place of the news that it was let in.
 GateRequest::Notice word_to(const DeadlockCircle& circle, std::size_t victim) {
-  const record::GateNotice& granted = circle.members[victim].waiter.granted_notice();
+  const record::GateNotice& granted = circle.members[victim].waiter.notice();
   std::vector<DeadlockStep> steps = circle.steps;
   std::ranges::rotate(steps, steps.begin() + static_cast<std::ptrdiff_t>(victim));
   const auto error = std::make_exception_ptr(DeadlockError(std::move(steps)));
@@ -96,7 +98,7 @@ std::optional<std::size_t> give_way_to(RunGates::Ask& ask, GateRows& rows,
   std::string_view latest = ask.request.owner;
   for (std::size_t i = 0; i < circle.members.size(); ++i) {
     const DeadlockCircle::Member& member = circle.members[i];
-    const bool is_other_run = member.version != 0 && member.waiter.has_granted_notice();
+    const bool is_other_run = member.version != 0 && member.waiter.has_notice();
     if (is_other_run && member.waiter.owner() > latest) {
       latest = member.waiter.owner();
       youngest = i;
@@ -118,12 +120,23 @@ std::string run_holder_key(std::string_view gate, std::string_view uid, std::uin
 
 std::string run_actor(std::string_view uid) { return std::string("@run/").append(uid); }
 
-boost::json::value grant_value(const LockGrant& grant) {
-  boost::json::array value{grant.fence};
+std::string grant_text(const LockGrant& grant) {
+  std::string text("[");
+  text.append(std::to_string(grant.fence));
   for (const std::uint64_t slot : grant.slots) {
-    value.push_back(slot);
+    text.append(",").append(std::to_string(slot));
   }
-  return value;
+  return text.append("]");
+}
+
+Version fence_in(std::string_view grant_text) {
+  Version fence = 0;
+  grant_text.remove_prefix(std::min<std::size_t>(1, grant_text.size()));
+  const auto [end, error] = std::from_chars(grant_text.begin(), grant_text.end(), fence);
+  if (error != std::errc()) {
+    throw StoreCorrupt("a journal has a lock without a fence");
+  }
+  return fence;
 }
 
 LockGrant read_grant(const boost::json::value& value) {
@@ -309,7 +322,7 @@ bool RunGates::Change::is_founded_on(std::string_view key) const {
 const GateRows* RunGates::Change::rows_at(std::string_view gate) const {
   const auto part = std::ranges::find_if(
       parts_, [&](const Part& one) { return one.room->ledger.keys().name() == gate; });
-  return part == parts_.end() || !part->prepared.rows ? nullptr : &*part->prepared.rows;
+  return part == parts_.end() ? nullptr : part->prepared.rows.get();
 }
 
 std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version) {

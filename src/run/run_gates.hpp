@@ -39,8 +39,11 @@ struct LockGrant {
   Version fence = 0;
   std::vector<std::uint64_t> slots;
 };
-[[nodiscard]] boost::json::value grant_value(const LockGrant& grant);
+/// As it stands in a journal.
+[[nodiscard]] std::string grant_text(const LockGrant& grant);
 [[nodiscard]] LockGrant read_grant(const boost::json::value& value);
+/// The fence in what `grant_text` has made.
+[[nodiscard]] Version fence_in(std::string_view grant_text);
 /// As the row of the holder says.
 [[nodiscard]] LockGrant grant_in(const Entry& holder);
 

@@ -14,7 +14,7 @@ RunLock::RunLock(detail::RunMachine& machine, std::uint64_t operation, boost::js
     : machine_(&machine),
       operation_(operation),
       name_(machine.gate_of(operation)),
-      key_(detail::run_holder_key(name_, machine.facts().uid, operation)) {
+      uid_(machine.facts().uid) {
   const detail::LockGrant grant = detail::read_grant(granted);
   fence_ = grant.fence;
   slots_ = grant.slots;
@@ -24,7 +24,7 @@ RunLock::RunLock(RunLock&& other) noexcept
     : machine_(std::exchange(other.machine_, nullptr)),
       operation_(other.operation_),
       name_(std::move(other.name_)),
-      key_(std::move(other.key_)),
+      uid_(std::move(other.uid_)),
       fence_(other.fence_),
       slots_(std::move(other.slots_)) {}
 
@@ -34,7 +34,7 @@ RunLock& RunLock::operator=(RunLock&& other) noexcept {
     machine_ = std::exchange(other.machine_, nullptr);
     operation_ = other.operation_;
     name_ = std::move(other.name_);
-    key_ = std::move(other.key_);
+    uid_ = std::move(other.uid_);
     fence_ = other.fence_;
     slots_ = std::move(other.slots_);
   }
@@ -47,10 +47,12 @@ void RunLock::release() noexcept {
   }
 }
 
+std::string RunLock::key() const { return detail::run_holder_key(name_, uid_, operation_); }
+
 Transaction& RunLock::guard(Transaction& transaction) const {
-  return transaction.guard(key_, fence_);
+  return transaction.guard(key(), fence_);
 }
-Batch& RunLock::guard(Batch& batch) const { return batch.guard(key_, fence_); }
+Batch& RunLock::guard(Batch& batch) const { return batch.guard(key(), fence_); }
 
 namespace {
 

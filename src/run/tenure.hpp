@@ -92,9 +92,9 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<Whereabouts> deliver(std::string uid, Mail mail);
   /// A message from the inbox, which is taken once, however often it is seen.
   [[nodiscard]] Task<void> take_message(std::string key, record::RunMessage message);
-  /// The same for a run that is in memory, at once; false: it is not. `to_drive` is set if nobody
-  /// drives it yet, and whoever calls this has to.
-  [[nodiscard]] bool take_here(const std::string& key, const record::RunMessage& message,
+  /// The same for a run that is in memory, at once; false: it is not, and the message is left.
+  /// `to_drive` is set if nobody drives it yet, and whoever calls this has to.
+  [[nodiscard]] bool take_here(const std::string& key, record::RunMessage& message,
                                std::shared_ptr<LiveRun>& to_drive);
   /// It is about to be driven, and may have waited for so long that nothing of it is in the
   /// processor's caches.

@@ -204,7 +204,7 @@ void Tenure::fetch_ahead(const std::string& uid) const {
   }
 }
 
-bool Tenure::take_here(const std::string& key, const record::RunMessage& message,
+bool Tenure::take_here(const std::string& key, record::RunMessage& message,
                        std::shared_ptr<LiveRun>& to_drive) {
   std::shared_ptr<LiveRun> run;
   {
@@ -218,8 +218,10 @@ bool Tenure::take_here(const std::string& key, const record::RunMessage& message
     }
     run = found->second;
   }
-  switch (run->take(mail_of(key, message))) {
+  Mail mail = mail_of(key, std::move(message));
+  switch (run->take(mail)) {
     case LiveRun::Taken::kNot: {
+      *message.mutable_event() = std::move(mail.event);
       const std::lock_guard lock(mutex_);
       taken_.erase(key);
       return false;

@@ -36,6 +36,9 @@ Batch& Batch::put_new(std::string key, std::string value) {
 }
 
 Batch& Batch::put_owned(std::string key, std::string value, bool is_new) {
+  if (writes_.empty()) {
+    writes_.reserve(4);
+  }
   bytes_ += key.size() + value.size();
   writes_.push_back({std::move(key), std::move(value), is_new});
   return *this;

@@ -119,7 +119,7 @@ bool Committer::can_decide_at_once(const Batch& batch) {
 }
 
 bool Committer::has_to_be_read(const Batch::Condition& condition) {
-  return rows_.find(condition.key) == nullptr && !is_checked_later(condition);
+  return !is_checked_later(condition) && rows_.find(condition.key) == nullptr;
 }
 
 bool Committer::is_checked_later(const Batch::Condition& condition) const noexcept {
@@ -138,9 +138,9 @@ bool Committer::complete_when_decided(Request& request) {
 
 CommitOutcome Committer::decide(Batch& batch) {
   const auto version_of = [&](const Batch::Condition& condition) {
-    const Row* row = rows_.find(condition.key);
-    HOLDFAST_CHECK(row != nullptr || is_checked_later(condition),
-                   "a batch was decided on a key that was not read");
+    const bool is_later = is_checked_later(condition);
+    const Row* row = is_later ? rows_.find_row(condition.key) : rows_.find(condition.key);
+    HOLDFAST_CHECK(row != nullptr || is_later, "a batch was decided on a key that was not read");
     return row != nullptr && row->value ? std::optional(row->version) : std::nullopt;
   };
   if (const Batch::Condition* broken = broken_condition(batch, version_of)) {
@@ -159,7 +159,7 @@ void Committer::gather(Batch& batch) {
   const auto is_to_be_checked = [&](const std::string& key) {
     const auto& conditions = batch.conditions();
     return std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
-      return is_checked_later(condition) && condition.key == key && rows_.find(key) == nullptr;
+      return is_checked_later(condition) && condition.key == key && rows_.find_row(key) == nullptr;
     });
   };
   for (Batch::Write& write : std::move(batch).take_writes()) {

@@ -2,6 +2,7 @@
 #include "key_part.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -11,7 +12,16 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789ABCDEF";
 
-bool must_be_escaped(char byte) { return byte == '/' || byte == '%' || is_control(byte); }
+constexpr std::array<bool, 256> kEscaped = [] {
+  std::array<bool, 256> escaped{};
+  for (std::size_t byte = 0; byte < escaped.size(); ++byte) {
+    const char as_char = static_cast<char>(byte);
+    escaped[byte] = as_char == '/' || as_char == '%' || is_control(as_char);
+  }
+  return escaped;
+}();
+
+bool must_be_escaped(char byte) { return kEscaped[static_cast<unsigned char>(byte)]; }
 
 }  // namespace
 
@@ -39,6 +49,9 @@ std::string key_part(std::string_view text) {
 
 std::optional<std::string> text_of_key_part(std::string_view part) {
   constexpr std::size_t kEscapeSize = 3;
+  if (std::ranges::none_of(part, must_be_escaped)) {
+    return std::string(part);
+  }
   std::string text;
   for (std::size_t at = 0; at < part.size();) {
     if (part[at] != '%') {

@@ -67,11 +67,19 @@ KnownRows::~KnownRows() {
   }
 }
 
+const Row* KnownRows::find_row(std::string_view key) {
+  const auto place = index_.find(key);
+  if (place == index_.end()) {
+    return nullptr;
+  }
+  place->row->used_ = true;
+  return place->row;
+}
+
 const Row* KnownRows::find(std::string_view key) {
   static const Row kAbsent{};
-  if (const auto place = index_.find(key); place != index_.end()) {
-    place->row->used_ = true;
-    return place->row;
+  if (const Row* const row = find_row(key)) {
+    return row;
   }
   return gap_of(key) == gaps_.end() ? nullptr : &kAbsent;
 }
