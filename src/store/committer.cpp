@@ -522,9 +522,7 @@ void Committer::tell(Lock& lock) {
   const std::vector<std::string_view> keys = keys_of(rows_.taken());
   backend_.announce(durable_, keys);
   if (!watches_.empty()) {
-    for (const std::string_view key : keys) {
-      watches_.notify(key);
-    }
+    watches_.notify(keys);
   }
   lock.lock();
   rows_.wrote();

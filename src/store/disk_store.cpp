@@ -5,7 +5,9 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "watch_list.hpp"
 
@@ -49,9 +51,7 @@ class DiskStore final : public Store {
       if (keys.empty()) {
         watches->notify_all();
       }
-      for (const std::string& key : keys) {
-        watches->notify(key);
-      }
+      watches->notify(std::vector<std::string_view>(keys.begin(), keys.end()));
     });
   }
   DiskStore(const DiskStore&) = delete;

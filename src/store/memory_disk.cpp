@@ -411,9 +411,9 @@ void MemoryDisk::State::put_back(const std::string& key, std::optional<Row> row)
 }
 
 MemoryDisk::State::News::~News() {
-  for (const std::string& key : keys_) {
+  for (const std::string_view key : keys_) {
     for (const auto& watches : *watches_) {
-      watches->notify(key);
+      watches->notify({&key, 1});
     }
   }
 }

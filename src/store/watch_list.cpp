@@ -2,6 +2,7 @@
 #include "watch_list.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace holdfast::detail {
@@ -106,20 +107,23 @@ void WatchList::remove(const WatchedPrefix& watched) noexcept {
   }
 }
 
-void WatchList::notify(std::string_view key) {
+void WatchList::notify(std::span<const std::string_view> keys) {
   std::vector<std::shared_ptr<WatchedPrefix>> concerned;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [length, prefixes] : prefixes_of_length_) {
-      if (length > key.size()) {
-        break;
-      }
-      const auto found = by_prefix_.find(key.substr(0, length));
-      if (found == by_prefix_.end()) {
-        continue;
-      }
-      for (const auto& watcher : found->second) {
-        concerned.push_back(watcher.lock());
+      const Watchers* before = nullptr;
+      for (const std::string_view key : keys) {
+        if (length > key.size()) {
+          continue;
+        }
+        const auto found = by_prefix_.find(key.substr(0, length));
+        if (found == by_prefix_.end() || &found->second == before) {
+          continue;
+        }
+        before = &found->second;
+        std::ranges::transform(found->second, std::back_inserter(concerned),
+                               [](const auto& watcher) { return watcher.lock(); });
       }
     }
   }

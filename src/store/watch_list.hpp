@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -66,7 +67,8 @@ class WatchList : public std::enable_shared_from_this<WatchList> {
   void remove(const WatchedPrefix& watched) noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
-  void notify(std::string_view key);
+  /// Once each, whose prefix some of the keys have. Those of one prefix had better lie together.
+  void notify(std::span<const std::string_view> keys);
   void notify_all();
   void end(const std::exception_ptr& reason) noexcept;
 

@@ -12,7 +12,7 @@ namespace holdfast::detail {
 
 /// When the log has grown by so many pages, they go to the database file. Long enough that a page
 /// which is written again and again goes there once.
-inline constexpr int kCheckpointPages = 1'000;
+inline constexpr int kCheckpointPages = 4'000;
 
 /// A store made of parts, so that a test can put a failing disk under it.
 [[nodiscard]] std::unique_ptr<Store> open_sqlite_store(const DatabaseFile& file,
