@@ -53,7 +53,7 @@ class Author {
   }
 
   Node one(int depth, May may) {
-    switch (dice_.below(18)) {
+    switch (dice_.below(19)) {
       case 0:
         return node(Act::kSleep, 1 << number(0, 19));
       case 1:
@@ -81,6 +81,8 @@ class Author {
         return depth < kDepthMax ? locked_a_while(depth) : step();
       case 12:
         return depth < kDepthMax && may.first_lock <= kLocks ? permitted(depth, may) : step();
+      case 13:
+        return node(Act::kCrowd, 1 << number(0, 14), number(2, 6));
       default:
         return step();
     }
@@ -182,6 +184,7 @@ class Oracle {
         return 0;
       case Act::kSleep:
       case Act::kNever:
+      case Act::kCrowd:
         break;
     }
     return 0;
