@@ -235,6 +235,7 @@ void RunSimulation::set_faults() {
 void RunSimulation::add_process(const std::string& queue, bool drives) {
   auto store = std::make_unique<MortalStore>(disk_, tally_, owners_, dice_.next());
   store->busy_chance = busy_chance_;
+  store->before_commit = [this](const Batch& batch) { gates_.before_commit(batch); };
   store->after_commit = [this](const Batch& batch) { schedules_.after_commit(batch); };
   processes_.push_back(std::make_unique<MortalProcess>(
       clock_, std::move(store), MortalProcess::Terms{dice_.next() | 1, queue, drives, &calendar_}));
@@ -284,6 +285,7 @@ void RunSimulation::cut_power() {
     return;  // It was to be at a commit that took until now.
   }
   ++tally_.power_cuts;
+  gates_.look_at_last();
   disk_->crash();
   power_is_cut_ = true;
 }
@@ -432,7 +434,8 @@ std::vector<std::string> RunSimulation::run() {
   calm_down();
   const bool done = finish();
   const std::vector<std::string> found = done ? look_at_the_end() : std::vector<std::string>{};
-  for (const auto* more : {&found, &schedules_.faults()}) {
+  gates_.look_at_last();
+  for (const auto* more : {&found, &schedules_.faults(), &gates_.faults()}) {
     faults_.insert(faults_.end(), more->begin(), more->end());
   }
   tally_.time += clock_.now() - TimePoint{};

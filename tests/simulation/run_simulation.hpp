@@ -13,6 +13,7 @@
 #include <holdfast/wall_clock.hpp>
 
 #include "errand.hpp"
+#include "gate_watch.hpp"
 #include "mortal_process.hpp"
 #include "mortal_store.hpp"
 #include "play.hpp"
@@ -72,6 +73,7 @@ class RunSimulation {
   std::map<std::string, std::string> owners_;
   VirtualWallClock calendar_{clock_, kFirstDay};
   ScheduleWatch schedules_{disk_};
+  GateWatch gates_{disk_, tally_};
   std::deque<Order> orders_;
   std::deque<Errand> errands_;
   std::vector<std::unique_ptr<MortalProcess>> processes_;
