@@ -11,6 +11,8 @@
 
 #include <run.pb.h>
 
+#include <holdfast/store_error.hpp>
+
 #include "engine_world.hpp"
 
 namespace holdfast {
@@ -153,6 +155,42 @@ TEST_F(EngineCrashTest, AProcessTakesBackWhatItGaveUp) {
   EXPECT_EQ(one.engine->partitions(), 16U);
   run(one, one.engine->signal(started.id(), "number", 2));
   EXPECT_EQ(run(one, started.result()), 3);
+}
+
+Task<void> lose_the_answer() {
+  throw OutcomeUnknown("the answer to a commit is lost");
+  co_return;
+}
+
+TEST_F(EngineCrashTest, AStartWhoseAnswerIsLostIsMadeOnce) {
+  Process& one = process();
+  for (const std::string_view id : {"", "named"}) {
+    const std::size_t before = count_rows(one, "run/");
+    one.store->after_next_commit = lose_the_answer;
+    const auto started = run(one, one.engine->start(kNaps, {.id = id}));
+    EXPECT_EQ(count_rows(one, "run/"), before + 1);
+    EXPECT_TRUE(run(one, one.engine->describe(started.id())).has_value());
+  }
+}
+
+TEST_F(EngineCrashTest, ASignalThatStartsARunComesOnceThoughTheAnswerIsLost) {
+  Process& one = process();
+  one.store->after_next_commit = lose_the_answer;
+  const StartOptions chain{.id = "chain"};
+  const auto started = run(one, one.engine->start_or_signal(kAddsInTurn, {}, chain, "number", 1));
+  advance(10s);  // Somebody takes the partition that was given up.
+  run(one, one.engine->signal("chain", "number", 2));
+  run(one, one.engine->signal("chain", "number", 3));
+  EXPECT_EQ(run(one, started.result()), 321);
+}
+
+TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {
+  Process& one = process();
+  one.store->after_next_commit = [this]() -> Task<void> {
+    disk_->crash();
+    return lose_the_answer();
+  };
+  EXPECT_THROW(static_cast<void>(run(one, one.engine->start(kNaps))), OutcomeUnknown);
 }
 
 TEST_F(EngineCrashTest, SignalsThatComeWithTheEndGoToTheNextRun) {

@@ -142,10 +142,17 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   if (type.empty()) {
     throw InvalidArgument("the type of a workflow is empty");
   }
+  std::optional<RunPlace> tried;
   for (;;) {
     // Before there is more of it than this: what waits here is in no cache when its turn comes.
     Hold turn = co_await starts_.acquire();
-    std::optional<Started> started = co_await try_start(type, input, terms, signal, turn);
+    std::optional<Started> started;
+    if (tried) {
+      started = co_await find_tried(*std::exchange(tried, std::nullopt));
+    }
+    if (!started) {
+      started = co_await try_start(type, input, terms, signal, turn, tried);
+    }
     if (started && started->version != 0) {
       co_await world_->store.until_durable(started->version);
     }
@@ -155,10 +162,38 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   }
 }
 
+/// What was to start it was given up in the middle of the commit. If that has happened, another try
+/// would find a run that goes on, and not know that it is its own.
+Task<std::optional<EngineCore::Started>> EngineCore::find_tried(RunPlace place) {
+  std::optional<Started> started;
+  for (bool busy = true; busy;) {
+    busy = false;
+    try {
+      const std::optional<RunRow> run = co_await read_run(world_->store, place, Read::kApplied);
+      if (run) {
+        started.emplace();
+        started->id = id_of(run->head, run->place);
+        started->version = run->version;
+      }
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      busy = error.remedy() == Remedy::kTryAgain;
+      if (!busy) {
+        throw OutcomeUnknown(std::string("a run was started or not: ") + error.what());
+      }
+    }
+    if (busy) {
+      co_await busy_pause();
+    }
+  }
+  co_return started;
+}
+
 /// Does not wait for the disk: until then all that this needs is gone, and its memory in use again.
 Task<std::optional<EngineCore::Started>> EngineCore::try_start(
     const std::string& type, const boost::json::value& input, const StartTerms& terms,
-    const std::optional<record::RunEvent>& signal, Hold& turn) {
+    const std::optional<record::RunEvent>& signal, Hold& turn, std::optional<RunPlace>& tried) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   record::RunHead head = head_of(type, input, terms, now);
@@ -211,8 +246,12 @@ Task<std::optional<EngineCore::Started>> EngineCore::try_start(
   }
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
+    tried = place;
     outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra),
                                    std::move(entrance), now);
+    if (outcome) {
+      tried.reset();
+    }
   } else {
     outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra),
                                        std::move(entrance));
