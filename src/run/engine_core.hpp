@@ -115,6 +115,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                                                    Entrance entrance);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
+  [[nodiscard]] static Task<void> bring(std::shared_ptr<Tenure> tenure, std::string key,
+                                        record::RunMessage message);
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,
                                                                  std::string uid,
                                                                  record::RunEvent question,

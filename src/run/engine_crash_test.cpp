@@ -184,6 +184,39 @@ TEST_F(EngineCrashTest, ASignalThatStartsARunComesOnceThoughTheAnswerIsLost) {
   EXPECT_EQ(run(one, started.result()), 321);
 }
 
+TEST_F(EngineCrashTest, AMessageThatIsWrittenIsSentThoughItsRunIsNotReached) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kAddsTwo));
+  one.store->before_get = [](const std::string& key) {
+    if (key.starts_with("inbox/")) {
+      throw StoreBusy("the store cannot be reached");
+    }
+  };
+  run(one, one.engine->signal(started.id(), "number", 1));
+  one.store->before_get = nullptr;
+  advance(1min);  // Somebody looks into the inbox.
+  EXPECT_EQ(count_rows(one, "inbox/"), 0U);
+  run(one, one.engine->signal(started.id(), "number", 2));
+  EXPECT_EQ(run(one, started.result()), 3);
+}
+
+TEST_F(EngineCrashTest, AnUpdateIsAnsweredOnceThoughTheAnswerCannotBeReadAtOnce) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kTakesUpdates));
+  far.store->before_get = [&far](const std::string& key) {
+    if (key.starts_with("reply/")) {
+      far.store->before_get = nullptr;
+      throw StoreBusy("the store cannot be reached");
+    }
+  };
+  auto answer = begin(far, far.engine->update<int>(started.id(), "add", 10));
+  advance(1s);
+  ASSERT_TRUE(answer.ended());
+  EXPECT_EQ(answer.get(), 10);
+  EXPECT_EQ(run(one, started.result()), 10);
+}
+
 TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {
   Process& one = process();
   one.store->after_next_commit = [this]() -> Task<void> {

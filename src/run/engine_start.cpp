@@ -57,6 +57,21 @@ Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
   }
 }
 
+/// However busy the store is: who asked would otherwise ask again, for what has happened.
+Task<std::optional<Entry>> read_reply(Store& store, std::string key) {
+  for (;;) {
+    try {
+      std::optional<Entry> row = co_await store.get(key);
+      co_return row;
+    } catch (const Error& error) {
+      if (error.remedy() != Remedy::kTryAgain) {
+        throw;
+      }
+    }
+    co_await busy_pause();
+  }
+}
+
 }  // namespace
 
 StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue)
@@ -335,7 +350,7 @@ Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
   entrance.change = {};  // Others may have their turn.
   for (Outgoing& out : messages) {
     if (const auto tenure = tenure_of(out.to)) {
-      co_await tenure->take_message(std::move(out.key), std::move(out.message));
+      co_await bring(tenure, std::move(out.key), std::move(out.message));
     }
   }
   co_return outcome;
@@ -392,6 +407,19 @@ Task<RunRow> EngineCore::find_open(std::string id) {
   co_return *std::move(run);
 }
 
+/// Before the inbox is read. It is there already, so what goes wrong here is not told to whoever
+/// sent it, who would send it again.
+Task<void> EngineCore::bring(std::shared_ptr<Tenure> tenure, std::string key,
+                             record::RunMessage message) {
+  try {
+    co_await tenure->take_message(std::move(key), std::move(message));
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error&) {
+    // Whoever reads the inbox next takes it.
+  }
+}
+
 /// On condition that the run goes on. False: it has changed.
 Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
   const bool is_signal = message.event().kind() == record::RunEvent::SIGNALLED;
@@ -413,7 +441,7 @@ Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
     co_return false;
   }
   if (const auto tenure = tenure_of(run.place)) {
-    co_await tenure->take_message(std::move(key), std::move(message));
+    co_await bring(tenure, std::move(key), std::move(message));
   }
   co_await world_->store.until_durable(outcome.committed()->version);
   co_return true;
@@ -501,7 +529,7 @@ Task<std::optional<boost::json::value>> EngineCore::ask_elsewhere(RunRow run,
   std::optional<Entry> row;
   while (!row) {
     co_await watch.changed();
-    row = co_await world_->store.get(key);
+    row = co_await read_reply(world_->store, key);
   }
   world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
