@@ -10,6 +10,7 @@
 #include <holdfast/engine.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "gathering.hpp"
 #include "play.hpp"
 #include "program.hpp"
 #include "timetable.hpp"
@@ -47,14 +48,16 @@ struct Errand {
     kResumeSchedule,
     kRunNow,  ///< `wanted.value` tells one from the other.
     kRemoveSchedule,
+    kStartOrSignal,
     // These are tried once.
     kBadUpdate,
     kQuery,
     kRetryNow,
   };
   Kind kind = Kind::kStart;
-  const Order* order = nullptr;  ///< Or the other.
+  const Order* order = nullptr;  ///< Or one of the others.
   const Timetable* timetable = nullptr;
+  Gathering* gathering = nullptr;
   Wanted wanted{};
   TimePoint at{};                      ///< Not before.
   std::vector<const Errand*> after{};  ///< These have to be done before.
@@ -78,6 +81,8 @@ struct Errand {
                                    const Order& order, std::shared_ptr<Errand::Answer> answer);
 [[nodiscard]] Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted,
                                    const Timetable& timetable,
+                                   std::shared_ptr<Errand::Answer> answer);
+[[nodiscard]] Task<void> carry_out(Engine& engine, Wanted wanted, const Gathering& gathering,
                                    std::shared_ptr<Errand::Answer> answer);
 
 /// How an attempt ended that threw this.

@@ -42,6 +42,9 @@ std::shared_ptr<const detail::WorkflowCode> code_of(std::string_view type, Store
   if (type == detail::kScheduleType) {
     return detail::schedule_code(std::make_shared<SystemWallClock>(), store);
   }
+  if (type == gather_workflow().name()) {
+    return gather_workflow().code();
+  }
   const bool is_beat = type.starts_with(beat_workflow(false).name());
   return is_beat ? beat_workflow(false).code() : play_workflow().code();
 }
@@ -110,6 +113,7 @@ std::vector<std::string> Inspection::find_faults() {
   check_replays();
   check_effects();
   check_pushes();
+  check_gathered();
   for (const char* prefix : {"timer/", "inbox/", "parked/", "unattended/", "wait/"}) {
     check_no_rows(prefix);
   }
@@ -246,6 +250,28 @@ void Inspection::check_pushes() {
     if (count != 1 || !possible.contains(label)) {
       fault("change " + std::to_string(label) + " of state is there " + std::to_string(count) +
             " times");
+    }
+  }
+}
+
+/// Each once, and once more at most for each attempt to send it whose outcome nobody knows.
+void Inspection::check_gathered() {
+  std::map<std::int64_t, int> counts;
+  for (const Entry& entry : rows("cell/workflow/")) {
+    const boost::json::value values = detail::Envelope(entry).value();
+    for (const boost::json::value& value : values.as_array()) {
+      ++counts[value.to_number<std::int64_t>()];
+    }
+  }
+  for (const Gathering& gathering : gatherings_) {
+    for (const auto& [value, unknown] : gathering.unknown) {
+      const auto found = counts.find(value);
+      const int count = found == counts.end() ? 0 : found->second;
+      if (count < 1 || count > 1 + unknown) {
+        fault("signal " + std::to_string(value) + " to run " + gathering.id + " came " +
+              std::to_string(count) + " times, and " + std::to_string(unknown) +
+              " attempts to send it may have happened beside the one that did");
+      }
     }
   }
 }

@@ -20,6 +20,13 @@ constexpr Duration kLook = 20s;
 /// After which what went wrong before makes no difference.
 constexpr Duration kSettled = 3min;
 
+const std::string& subject_of(const Errand& errand) {
+  if (errand.order != nullptr) {
+    return errand.order->id;
+  }
+  return errand.timetable != nullptr ? errand.timetable->name : errand.gathering->id;
+}
+
 }  // namespace
 
 RunSimulation::RunSimulation(std::uint64_t seed, Tally& tally) : tally_(tally), dice_(seed) {
@@ -138,6 +145,32 @@ void RunSimulation::make_errands(const Timetable& of) {
   add(Errand::Kind::kRemoveSchedule, set_at + between(30s, 12min));
 }
 
+void RunSimulation::make_gatherings() {
+  if (dice_.one_in(3)) {
+    Gathering& gathering = gatherings_.emplace_back();
+    gathering.id = "gathering";
+    gathering.queue = dice_.one_in(4) ? kOtherQueue : kQueue;
+    gathering.pause = between(10ms, dice_.one_in(2) ? Duration(1s) : Duration(30s));
+    make_errands(gathering);
+  }
+}
+
+/// Every other signal comes at about the time at which the run ends after the one before it.
+void RunSimulation::make_errands(Gathering& to) {
+  const std::uint64_t count = 2 + dice_.below(8);
+  TimePoint at = clock_.now() + between(0s, 30s);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Errand& errand = errands_.emplace_back();
+    errand.kind = Errand::Kind::kStartOrSignal;
+    errand.gathering = &to;
+    errand.wanted.value = next_label_++;
+    errand.at = at;
+    to.unknown.emplace(errand.wanted.value, 0);
+    at += dice_.one_in(2) ? to.pause + between(0ms, 20ms) : between(0ms, 2 * to.pause);
+  }
+  tally_.gathered += count;
+}
+
 bool RunSimulation::may_begin(const Errand& errand) const {
   return !errand.is_done && !errand.attempt && errand.at <= clock_.now() &&
          std::ranges::all_of(errand.after, [&](const Errand* one) {
@@ -169,11 +202,17 @@ void RunSimulation::begin_errand(Errand& errand) {
   errand.where = &process;
   errand.answer = std::make_shared<Errand::Answer>();
   Engine& engine = *process.engine;
-  errand.attempt.emplace(
-      spawn(process.executor,
-            errand.timetable != nullptr
-                ? carry_out(engine, errand.kind, errand.wanted, *errand.timetable, errand.answer)
-                : carry_out(engine, errand.kind, errand.wanted, *errand.order, errand.answer)));
+  errand.attempt.emplace(spawn(process.executor, attempt(engine, errand)));
+}
+
+Task<void> RunSimulation::attempt(Engine& engine, const Errand& errand) {
+  if (errand.timetable != nullptr) {
+    return carry_out(engine, errand.kind, errand.wanted, *errand.timetable, errand.answer);
+  }
+  if (errand.gathering != nullptr) {
+    return carry_out(engine, errand.wanted, *errand.gathering, errand.answer);
+  }
+  return carry_out(engine, errand.kind, errand.wanted, *errand.order, errand.answer);
 }
 
 void RunSimulation::finish_errand(Errand& errand) {
@@ -184,7 +223,12 @@ void RunSimulation::finish_errand(Errand& errand) {
   }
   errand.attempt.reset();
   errand.where = nullptr;
-  tally_.unknowns += verdict == Verdict::kUnknown ? 1U : 0U;
+  if (verdict == Verdict::kUnknown) {
+    ++tally_.unknowns;
+    if (errand.gathering != nullptr) {
+      ++errand.gathering->unknown[errand.wanted.value];
+    }
+  }
   const bool is_start = errand.kind == Errand::Kind::kStart;
   errand.is_done = verdict == Verdict::kAcknowledged || errand.is_tried_once() ||
                    (verdict == Verdict::kGone && !is_start);
@@ -401,7 +445,7 @@ void RunSimulation::calm_down() {
 bool RunSimulation::finish() {
   SeededExecutor executor(clock_, 1);
   const std::unique_ptr<Store> store = open_memory_store(disk_);
-  Inspection inspection(executor, *store, orders_, world_);
+  Inspection inspection(executor, *store, orders_, gatherings_, world_);
   const TimePoint end = clock_.now() + kPatience;
   bool done = false;
   while (!done && clock_.now() < end) {
@@ -416,7 +460,7 @@ bool RunSimulation::finish() {
       if (!errand.is_done) {
         faults_.push_back("a request is never answered: kind " +
                           std::to_string(static_cast<int>(errand.kind)) + " of " +
-                          (errand.order != nullptr ? errand.order->id : errand.timetable->name));
+                          subject_of(errand));
       }
     }
     faults_.push_back("in the store:\n" + inspection.dump());
@@ -428,6 +472,7 @@ std::vector<std::string> RunSimulation::run() {
   drivers_wanted_ = 1 + dice_.below(3);
   make_orders();
   make_timetables();
+  make_gatherings();
   set_faults();
   next_strike_ = clock_.now() + between(1s, 60s);
   go_on_until(clock_.now() + between(30s, 6min));
@@ -449,7 +494,7 @@ std::vector<std::string> RunSimulation::run() {
 std::vector<std::string> RunSimulation::look_at_the_end() {
   SeededExecutor executor(clock_, 1);
   const std::unique_ptr<Store> store = open_memory_store(disk_);
-  Inspection inspection(executor, *store, orders_, world_);
+  Inspection inspection(executor, *store, orders_, gatherings_, world_);
   // By now every sweep has been.
   go_on_until(clock_.now() + 2min);
   schedules_.check_at_the_end(world_.beats);

@@ -84,9 +84,10 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
             << tally.takeovers << " takeovers, " << tally.handovers << " handovers, "
             << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.queued
             << " of them from a queue, " << tally.overtakes << " overtakes, " << tally.limited
-            << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.unknowns
-            << " unknown outcomes, " << tally.commits << " commits, " << hours
-            << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
+            << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.gathered
+            << " signals that start a run, " << tally.unknowns << " unknown outcomes, "
+            << tally.commits << " commits, " << hours << " simulated hours in "
+            << static_cast<int>(took.count()) << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
   EXPECT_GT(tally.kills, seeds);
   EXPECT_GT(tally.takeovers, seeds);
@@ -96,6 +97,7 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   EXPECT_GT(tally.overtakes, seeds / 10);
   EXPECT_GT(tally.limited, seeds);
   EXPECT_GT(tally.scheduled, seeds);
+  EXPECT_GT(tally.gathered, seeds);
 }
 
 TEST(RunSimulation, ASeedSaysTheSameEachTime) {
