@@ -217,6 +217,20 @@ TEST_F(EngineCrashTest, AnUpdateIsAnsweredOnceThoughTheAnswerCannotBeReadAtOnce)
   EXPECT_EQ(run(one, started.result()), 10);
 }
 
+TEST_F(EngineCrashTest, ARunThatWasResetWakesInTimeThoughSomethingCameAtOnce) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kNaps, {.id = "napper", .timeout = 1h}));
+  advance(10s);
+  EXPECT_EQ(run(one, started.result()), 0);
+  kill(one);
+  Process& far = client();
+  run(far, far.engine->reset("napper", 1, "once more"));
+  run(far, far.engine->signal("napper", "number", 1));
+  process();  // Both are in its inbox.
+  advance(1min);
+  EXPECT_EQ(run(far, far.engine->describe("napper")).value().state, RunState::kCompleted);
+}
+
 TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {
   Process& one = process();
   one.store->after_next_commit = [this]() -> Task<void> {

@@ -286,6 +286,7 @@ Task<std::shared_ptr<LiveRun>> LiveRun::drive_one(std::shared_ptr<LiveRun> run) 
 Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, Batch extra,
                                                   Entrance entrance, StoreTime now) {
   std::vector<Mail> mails;
+  run->has_its_timers_ = true;
   if (run->head_.starts_at_ns() == 0 && !run->waits_at_gate()) {
     mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
   }
