@@ -66,6 +66,13 @@ Task<int> naps(Context& ctx) {
 }
 const auto kNaps = workflow("naps", naps);
 
+Task<std::string> draws(Context& ctx) {
+  std::string drawn = std::to_string(ctx.random());
+  co_await ctx.sleep(5s);
+  co_return drawn;
+}
+const auto kDraws = workflow("draws", draws);
+
 int attempts = 0;
 Task<int> tries_for_ever(Context& ctx) {
   auto step = ctx.run("flaky", []() -> int {
@@ -123,6 +130,7 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kGoesOnAtOnce);
     engine.add(kNapsBetween);
     engine.add(kNaps);
+    engine.add(kDraws);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
     engine.add(kCountsInTurn);
@@ -229,6 +237,22 @@ TEST_F(EngineCrashTest, ARunThatWasResetWakesInTimeThoughSomethingCameAtOnce) {
   process();  // Both are in its inbox.
   advance(1min);
   EXPECT_EQ(run(far, far.engine->describe("napper")).value().state, RunState::kCompleted);
+}
+
+TEST_F(EngineCrashTest, WhatWasRandomStaysSoInARunThatIsResetTwice) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kDraws, {.id = "drawn"}));
+  advance(10s);
+  const std::string drawn = run(one, started.result());
+  for (int resets = 0; resets < 2; ++resets) {
+    run(one, one.engine->reset("drawn", 1, "once more"));
+    advance(1min);
+    EXPECT_EQ(run(one, one.engine->handle(kDraws, "drawn").result()), drawn);
+    const RecordedRun recorded = run(one, one.engine->record("drawn"));
+    const ReplayVerdict verdict = check_replay(kDraws, RecordedRun::from_text(recorded.to_text()));
+    EXPECT_TRUE(verdict.fits && verdict.ended) << verdict.complaint;
+    EXPECT_EQ(RecordedRun::from_text(recorded.to_text()).random_uid, recorded.random_uid);
+  }
 }
 
 TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {

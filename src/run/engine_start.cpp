@@ -699,6 +699,9 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   head.set_state(record::RunHead::RUNNING);
   head.set_id(id_of(run->head, run->place));
   head.set_root_uid(root_uid_of(run->head, run->place));
+  if (head.random_uid().empty()) {
+    head.set_random_uid(run->place.uid);
+  }
   head.clear_ended_at_ns();
   head.clear_result();
   head.clear_failure();

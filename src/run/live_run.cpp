@@ -35,6 +35,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   facts.started_at = time_of(head.started_at_ns());
   facts.step_limits = step_limits_of(head);
   facts.step_priority = head.priority();
+  facts.random_uid = head.random_uid();
   return facts;
 }
 
