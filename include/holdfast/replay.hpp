@@ -30,6 +30,9 @@ struct RecordedRun {
   /// What these have answered to updates, as it is in the store.
   std::vector<std::string> answers{};
   std::string root_uid{};  ///< Under which its cells are. Empty: as `root_id`.
+  /// Of the run that began the journal, if this one was reset: what is random follows from it.
+  /// Empty: as `uid`.
+  std::string random_uid{};
 
   /// A line of JSON for the run, and one in hexadecimal for each row.
   [[nodiscard]] std::string to_text() const;

@@ -148,14 +148,14 @@ void note_earlier(std::optional<StoreTime>& first, StoreTime other) {
   first = first ? std::min(*first, other) : other;
 }
 
-/// Serves one gate, once.
+/// Serves one gate, for one change of it.
 class Serving {
  public:
   Serving(GateRows& rows, KnownLeases& leases, StoreTime now)
       : rows_(rows), leases_(leases), now_(now) {}
 
   /// Lets in who can be.
-  [[nodiscard]] Served run() {
+  void run() {
     auto next = rows_.waiters().begin();
     while (next != rows_.waiters().end()) {
       const auto& [key, waiter] = *next;
@@ -164,12 +164,14 @@ class Serving {
         case Verdict::kNext:
           break;
         case Verdict::kLast:
-          return std::move(served_);
+          return;
       }
     }
     served_.needs_more_waiters = rows_.has_more_waiters();
-    return std::move(served_);
   }
+
+  /// What all of it came to.
+  [[nodiscard]] Served take() { return std::move(served_); }
 
   /// Whether one who is there for the first time may go in, now that all others were served.
   [[nodiscard]] std::optional<WhyNot> refusal(std::uint64_t weight, bool shared) {
@@ -387,7 +389,9 @@ record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
 }
 
 Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
-  return Serving(rows, leases, now).run();
+  Serving serving(rows, leases, now);
+  serving.run();
+  return serving.take();
 }
 
 Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, StoreTime now) {
@@ -411,8 +415,9 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
   }
   // Served as the one it comes to be in the queue: others may be gone, or of a lower priority.
   std::string waiter_key = rows.enqueue(waiter_of(request, now));
-  asked.served = serving.run();
+  serving.run();
   if (rows.holders().contains(holder_key)) {
+    asked.served = serving.take();
     std::erase_if(asked.served.admitted,
                   [&](const Admitted& admitted) { return admitted.holder_key == holder_key; });
     asked.outcome = Asked::Outcome::kHeld;
@@ -425,8 +430,11 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
   }
   if (rows.head().draining() || rows.waiter_count() > request.queue_max) {
     rows.leave(waiter_key);
+    serving.run();  // By its priority it may have stood before others, who fit.
+    asked.served = serving.take();
     return asked;
   }
+  asked.served = serving.take();
   asked.outcome = Asked::Outcome::kWaits;
   asked.key = std::move(waiter_key);
   return asked;

@@ -141,6 +141,24 @@ TEST(GateRules, PriorityGoesFirstButNotForEver) {
   EXPECT_GE(overtakes, kGateOvertakesPerStep - 1);
 }
 
+TEST(GateRules, OneThatMayNotWaitKeepsNobodyFromGoingIn) {
+  Gate gate(permits(2));
+  gate.live_until(1, 100);
+  gate.live_until(2, 10);
+  gate.ask(request(1, "stays"), 0);
+  gate.ask(request(2, "dies"), 1);
+  gate.ask(request(1, "next"), 2);
+  GateRequest both = request(1, "both");
+  both.weight = 2;
+  both.priority = 1;
+  both.queue_max = 0;
+  const Asked asked = gate.ask(both, 10);
+  EXPECT_EQ(asked.outcome, Asked::Outcome::kRefused);
+  EXPECT_EQ(asked.served.admitted.size(), 1U);
+  EXPECT_EQ(gate.holders(), (Names{"next", "stays"})) << "it was not kept by one who did not wait";
+  EXPECT_TRUE(gate.waiters().empty());
+}
+
 TEST(GateRules, AHeavyOneAtTheFrontKeepsLightOnesFromPassing) {
   Gate gate(permits(3));
   gate.live_until(1, 100);

@@ -99,10 +99,12 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::string id;       ///< Empty: nothing is to be started.
     Version version = 0;  ///< To be durable; zero: it is.
   };
-  /// Nothing: something has changed under it.
+  /// Nothing: something has changed under it, or, with `tried`, nobody knows whether the run is
+  /// there.
   [[nodiscard]] Task<std::optional<Started>> try_start(
       const std::string& type, const boost::json::value& input, const StartTerms& terms,
-      const std::optional<record::RunEvent>& signal, Hold& turn);
+      const std::optional<record::RunEvent>& signal, Hold& turn, std::optional<RunPlace>& tried);
+  [[nodiscard]] Task<std::optional<Started>> find_tried(RunPlace place);
   [[nodiscard]] std::size_t starts_in_a_row() const noexcept;
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
   [[nodiscard]] Task<bool> settle_conflict(RunRow existing, const StartTerms& terms,
@@ -113,6 +115,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                                                    Entrance entrance);
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
+  [[nodiscard]] static Task<void> bring(std::shared_ptr<Tenure> tenure, std::string key,
+                                        record::RunMessage message);
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_here(std::shared_ptr<Tenure> tenure,
                                                                  std::string uid,
                                                                  record::RunEvent question,

@@ -11,6 +11,8 @@
 
 #include <run.pb.h>
 
+#include <holdfast/store_error.hpp>
+
 #include "engine_world.hpp"
 
 namespace holdfast {
@@ -63,6 +65,13 @@ Task<int> naps(Context& ctx) {
   co_return 0;
 }
 const auto kNaps = workflow("naps", naps);
+
+Task<std::string> draws(Context& ctx) {
+  std::string drawn = std::to_string(ctx.random());
+  co_await ctx.sleep(5s);
+  co_return drawn;
+}
+const auto kDraws = workflow("draws", draws);
 
 int attempts = 0;
 Task<int> tries_for_ever(Context& ctx) {
@@ -121,6 +130,7 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kGoesOnAtOnce);
     engine.add(kNapsBetween);
     engine.add(kNaps);
+    engine.add(kDraws);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
     engine.add(kCountsInTurn);
@@ -153,6 +163,105 @@ TEST_F(EngineCrashTest, AProcessTakesBackWhatItGaveUp) {
   EXPECT_EQ(one.engine->partitions(), 16U);
   run(one, one.engine->signal(started.id(), "number", 2));
   EXPECT_EQ(run(one, started.result()), 3);
+}
+
+Task<void> lose_the_answer() {
+  throw OutcomeUnknown("the answer to a commit is lost");
+  co_return;
+}
+
+TEST_F(EngineCrashTest, AStartWhoseAnswerIsLostIsMadeOnce) {
+  Process& one = process();
+  for (const std::string_view id : {"", "named"}) {
+    const std::size_t before = count_rows(one, "run/");
+    one.store->after_next_commit = lose_the_answer;
+    const auto started = run(one, one.engine->start(kNaps, {.id = id}));
+    EXPECT_EQ(count_rows(one, "run/"), before + 1);
+    EXPECT_TRUE(run(one, one.engine->describe(started.id())).has_value());
+  }
+}
+
+TEST_F(EngineCrashTest, ASignalThatStartsARunComesOnceThoughTheAnswerIsLost) {
+  Process& one = process();
+  one.store->after_next_commit = lose_the_answer;
+  const StartOptions chain{.id = "chain"};
+  const auto started = run(one, one.engine->start_or_signal(kAddsInTurn, {}, chain, "number", 1));
+  advance(10s);  // Somebody takes the partition that was given up.
+  run(one, one.engine->signal("chain", "number", 2));
+  run(one, one.engine->signal("chain", "number", 3));
+  EXPECT_EQ(run(one, started.result()), 321);
+}
+
+TEST_F(EngineCrashTest, AMessageThatIsWrittenIsSentThoughItsRunIsNotReached) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kAddsTwo));
+  one.store->before_get = [](const std::string& key) {
+    if (key.starts_with("inbox/")) {
+      throw StoreBusy("the store cannot be reached");
+    }
+  };
+  run(one, one.engine->signal(started.id(), "number", 1));
+  one.store->before_get = nullptr;
+  advance(1min);  // Somebody looks into the inbox.
+  EXPECT_EQ(count_rows(one, "inbox/"), 0U);
+  run(one, one.engine->signal(started.id(), "number", 2));
+  EXPECT_EQ(run(one, started.result()), 3);
+}
+
+TEST_F(EngineCrashTest, AnUpdateIsAnsweredOnceThoughTheAnswerCannotBeReadAtOnce) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kTakesUpdates));
+  far.store->before_get = [&far](const std::string& key) {
+    if (key.starts_with("reply/")) {
+      far.store->before_get = nullptr;
+      throw StoreBusy("the store cannot be reached");
+    }
+  };
+  auto answer = begin(far, far.engine->update<int>(started.id(), "add", 10));
+  advance(1s);
+  ASSERT_TRUE(answer.ended());
+  EXPECT_EQ(answer.get(), 10);
+  EXPECT_EQ(run(one, started.result()), 10);
+}
+
+TEST_F(EngineCrashTest, ARunThatWasResetWakesInTimeThoughSomethingCameAtOnce) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kNaps, {.id = "napper", .timeout = 1h}));
+  advance(10s);
+  EXPECT_EQ(run(one, started.result()), 0);
+  kill(one);
+  Process& far = client();
+  run(far, far.engine->reset("napper", 1, "once more"));
+  run(far, far.engine->signal("napper", "number", 1));
+  process();  // Both are in its inbox.
+  advance(1min);
+  EXPECT_EQ(run(far, far.engine->describe("napper")).value().state, RunState::kCompleted);
+}
+
+TEST_F(EngineCrashTest, WhatWasRandomStaysSoInARunThatIsResetTwice) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kDraws, {.id = "drawn"}));
+  advance(10s);
+  const std::string drawn = run(one, started.result());
+  for (int resets = 0; resets < 2; ++resets) {
+    run(one, one.engine->reset("drawn", 1, "once more"));
+    advance(1min);
+    EXPECT_EQ(run(one, one.engine->handle(kDraws, "drawn").result()), drawn);
+    const RecordedRun recorded = run(one, one.engine->record("drawn"));
+    const ReplayVerdict verdict = check_replay(kDraws, RecordedRun::from_text(recorded.to_text()));
+    EXPECT_TRUE(verdict.fits && verdict.ended) << verdict.complaint;
+    EXPECT_EQ(RecordedRun::from_text(recorded.to_text()).random_uid, recorded.random_uid);
+  }
+}
+
+TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {
+  Process& one = process();
+  one.store->after_next_commit = [this]() -> Task<void> {
+    disk_->crash();
+    return lose_the_answer();
+  };
+  EXPECT_THROW(static_cast<void>(run(one, one.engine->start(kNaps))), OutcomeUnknown);
 }
 
 TEST_F(EngineCrashTest, SignalsThatComeWithTheEndGoToTheNextRun) {

@@ -57,6 +57,21 @@ Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
   }
 }
 
+/// However busy the store is: who asked would otherwise ask again, for what has happened.
+Task<std::optional<Entry>> read_reply(Store& store, std::string key) {
+  for (;;) {
+    try {
+      std::optional<Entry> row = co_await store.get(key);
+      co_return row;
+    } catch (const Error& error) {
+      if (error.remedy() != Remedy::kTryAgain) {
+        throw;
+      }
+    }
+    co_await busy_pause();
+  }
+}
+
 }  // namespace
 
 StartTerms::StartTerms(const StartOptions& options, const std::string& own_queue)
@@ -142,10 +157,17 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   if (type.empty()) {
     throw InvalidArgument("the type of a workflow is empty");
   }
+  std::optional<RunPlace> tried;
   for (;;) {
     // Before there is more of it than this: what waits here is in no cache when its turn comes.
     Hold turn = co_await starts_.acquire();
-    std::optional<Started> started = co_await try_start(type, input, terms, signal, turn);
+    std::optional<Started> started;
+    if (tried) {
+      started = co_await find_tried(*std::exchange(tried, std::nullopt));
+    }
+    if (!started) {
+      started = co_await try_start(type, input, terms, signal, turn, tried);
+    }
     if (started && started->version != 0) {
       co_await world_->store.until_durable(started->version);
     }
@@ -155,10 +177,38 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
   }
 }
 
+/// What was to start it was given up in the middle of the commit. If that has happened, another try
+/// would find a run that goes on, and not know that it is its own.
+Task<std::optional<EngineCore::Started>> EngineCore::find_tried(RunPlace place) {
+  std::optional<Started> started;
+  for (bool busy = true; busy;) {
+    busy = false;
+    try {
+      const std::optional<RunRow> run = co_await read_run(world_->store, place, Read::kApplied);
+      if (run) {
+        started.emplace();
+        started->id = id_of(run->head, run->place);
+        started->version = run->version;
+      }
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      busy = error.remedy() == Remedy::kTryAgain;
+      if (!busy) {
+        throw OutcomeUnknown(std::string("a run was started or not: ") + error.what());
+      }
+    }
+    if (busy) {
+      co_await busy_pause();
+    }
+  }
+  co_return started;
+}
+
 /// Does not wait for the disk: until then all that this needs is gone, and its memory in use again.
 Task<std::optional<EngineCore::Started>> EngineCore::try_start(
     const std::string& type, const boost::json::value& input, const StartTerms& terms,
-    const std::optional<record::RunEvent>& signal, Hold& turn) {
+    const std::optional<record::RunEvent>& signal, Hold& turn, std::optional<RunPlace>& tried) {
   Store& store = world_->store;
   const StoreTime now = co_await store.time();
   record::RunHead head = head_of(type, input, terms, now);
@@ -211,8 +261,12 @@ Task<std::optional<EngineCore::Started>> EngineCore::try_start(
   }
   std::optional<CommitOutcome> outcome;
   if (here != nullptr) {
+    tried = place;
     outcome = co_await here->start(std::move(place.uid), std::move(head), std::move(extra),
                                    std::move(entrance), now);
+    if (outcome) {
+      tried.reset();
+    }
   } else {
     outcome = co_await start_elsewhere(std::move(place), std::move(head), std::move(extra),
                                        std::move(entrance));
@@ -296,7 +350,7 @@ Task<std::optional<CommitOutcome>> EngineCore::start_elsewhere(RunPlace place,
   entrance.change = {};  // Others may have their turn.
   for (Outgoing& out : messages) {
     if (const auto tenure = tenure_of(out.to)) {
-      co_await tenure->take_message(std::move(out.key), std::move(out.message));
+      co_await bring(tenure, std::move(out.key), std::move(out.message));
     }
   }
   co_return outcome;
@@ -353,6 +407,19 @@ Task<RunRow> EngineCore::find_open(std::string id) {
   co_return *std::move(run);
 }
 
+/// Before the inbox is read. It is there already, so what goes wrong here is not told to whoever
+/// sent it, who would send it again.
+Task<void> EngineCore::bring(std::shared_ptr<Tenure> tenure, std::string key,
+                             record::RunMessage message) {
+  try {
+    co_await tenure->take_message(std::move(key), std::move(message));
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error&) {
+    // Whoever reads the inbox next takes it.
+  }
+}
+
 /// On condition that the run goes on. False: it has changed.
 Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
   const bool is_signal = message.event().kind() == record::RunEvent::SIGNALLED;
@@ -374,7 +441,7 @@ Task<bool> EngineCore::try_send(RunRow run, record::RunMessage message) {
     co_return false;
   }
   if (const auto tenure = tenure_of(run.place)) {
-    co_await tenure->take_message(std::move(key), std::move(message));
+    co_await bring(tenure, std::move(key), std::move(message));
   }
   co_await world_->store.until_durable(outcome.committed()->version);
   co_return true;
@@ -462,7 +529,7 @@ Task<std::optional<boost::json::value>> EngineCore::ask_elsewhere(RunRow run,
   std::optional<Entry> row;
   while (!row) {
     co_await watch.changed();
-    row = co_await world_->store.get(key);
+    row = co_await read_reply(world_->store, key);
   }
   world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");
@@ -632,6 +699,9 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   head.set_state(record::RunHead::RUNNING);
   head.set_id(id_of(run->head, run->place));
   head.set_root_uid(root_uid_of(run->head, run->place));
+  if (head.random_uid().empty()) {
+    head.set_random_uid(run->place.uid);
+  }
   head.clear_ended_at_ns();
   head.clear_result();
   head.clear_failure();

@@ -35,6 +35,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   facts.started_at = time_of(head.started_at_ns());
   facts.step_limits = step_limits_of(head);
   facts.step_priority = head.priority();
+  facts.random_uid = head.random_uid();
   return facts;
 }
 
@@ -286,6 +287,7 @@ Task<std::shared_ptr<LiveRun>> LiveRun::drive_one(std::shared_ptr<LiveRun> run) 
 Task<std::optional<CommitOutcome>> LiveRun::begin(std::shared_ptr<LiveRun> run, Batch extra,
                                                   Entrance entrance, StoreTime now) {
   std::vector<Mail> mails;
+  run->has_its_timers_ = true;
   if (run->head_.starts_at_ns() == 0 && !run->waits_at_gate()) {
     mails.emplace_back().event.set_kind(record::RunEvent::STARTED);
   }

@@ -405,6 +405,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   // What the head there says, which a commit that failed has not changed.
   bool waits_in_store_;
   bool is_full_in_store_;
+  bool has_its_timers_ = false;  // There are rows for them, and its process knows.
   RunMachine machine_;
   const std::string& uid_;    // That the machine knows.
   Version last_version_ = 0;  // Of the last row of the journal.

@@ -184,6 +184,10 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     }
     co_return stays;
   }
+  if (is_woken && next_row_ > 0 && !has_its_timers_) {
+    Batch nothing_else;
+    co_await write_timers_again(std::move(nothing_else));
+  }
   const StoreTime now = co_await tenure_->world().store.time();
   Entrance is_in_already;
   const std::optional<CommitOutcome> outcome =
@@ -203,6 +207,7 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
 
 /// For one that was put here by others, who do not know which timers are known.
 Task<void> LiveRun::write_timers_again(Batch extra) {
+  has_its_timers_ = true;
   Writing writing;
   writing.batch = std::move(extra);
   write_own_timers(writing, next_row_ == 0);

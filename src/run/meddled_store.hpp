@@ -15,8 +15,8 @@
 
 namespace holdfast::testing_runs {
 
-/// A store of a process, in which something can be made to happen right before a commit, and right
-/// after one before whoever made it knows.
+/// A store of a process, in which something can be made to happen right before a read or a commit,
+/// and right after a commit before whoever made it knows.
 class MeddledStore final : public Store {
  public:
   explicit MeddledStore(const std::shared_ptr<MemoryDisk>& disk)
@@ -30,6 +30,8 @@ class MeddledStore final : public Store {
     watches_->end(std::make_exception_ptr(Closed("the store was closed")));
   }
 
+  /// What it throws is what the read of one key throws.
+  std::function<void(const std::string& key)> before_get;
   /// What it throws is what the commit throws.
   std::function<void(const Batch& batch)> before_commit;
   /// For one commit; then it is taken away.
@@ -49,6 +51,10 @@ class MeddledStore final : public Store {
 
  private:
   Task<std::optional<Entry>> do_get(std::string key, Read read) override {
+    if (before_get) {
+      const auto meddle = before_get;  // It may take itself away.
+      meddle(key);
+    }
     return near_->get(key, read);
   }
   Task<Page> do_scan(Range range, Read read) override {

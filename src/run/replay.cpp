@@ -118,6 +118,9 @@ RecordedRun read_head(std::string_view text, std::size_t line) {
   if (object.contains("root_uid")) {
     run.root_uid = text_member(object, "root_uid", line);
   }
+  if (object.contains("random_uid")) {
+    run.random_uid = text_member(object, "random_uid", line);
+  }
   run.input = *input;
   run.started_at = StoreTime(Duration(started->get_int64()));
   return run;
@@ -147,6 +150,9 @@ std::string RecordedRun::to_text() const {
   head["root_id"] = root_id;
   if (!root_uid.empty()) {
     head["root_uid"] = root_uid;
+  }
+  if (!random_uid.empty()) {
+    head["random_uid"] = random_uid;
   }
   head["parent_id"] = parent_id;
   head["started_at_ns"] = started_at.time_since_epoch().count();
@@ -207,8 +213,19 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
       throw InvalidArgument("an answer of the recorded run '" + run.id + "' is damaged");
     }
   }
-  RunMachine machine(code, {run.id, run.type, run.input, run.uid, run.root_id, run.parent_id,
-                            run.started_at, run.requests_done, run.root_uid, std::move(answers)});
+  RunMachine machine(code, {run.id,
+                            run.type,
+                            run.input,
+                            run.uid,
+                            run.root_id,
+                            run.parent_id,
+                            run.started_at,
+                            run.requests_done,
+                            run.root_uid,
+                            std::move(answers),
+                            {},
+                            0,
+                            run.random_uid});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

@@ -132,6 +132,7 @@ Task<RecordedRun> record_run(Store& store, std::string id) {
   recorded.uid = run->place.uid;
   recorded.root_id = head.root_id();
   recorded.root_uid = root_uid_of(head, run->place);
+  recorded.random_uid = head.random_uid();
   recorded.parent_id = head.parent().id();
   recorded.started_at = time_of(head.started_at_ns());
   recorded.requests_done.assign(head.requests().begin(), head.requests().end());

@@ -157,6 +157,8 @@ class RunMachine {
     /// That each of its steps is under, besides its own. Transactions are not.
     std::vector<Limit> step_limits{};
     int step_priority = 0;  ///< Among those who wait there.
+    /// From which follows what is random: that of the run that began the journal. Empty: as `uid`.
+    std::string random_uid{};
   };
   /// `code` outlives this.
   RunMachine(const WorkflowCode& code, Facts facts);

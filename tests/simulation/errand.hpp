@@ -10,6 +10,7 @@
 #include <holdfast/engine.hpp>
 #include <holdfast/spawn.hpp>
 
+#include "gathering.hpp"
 #include "play.hpp"
 #include "program.hpp"
 #include "timetable.hpp"
@@ -21,7 +22,13 @@ class MortalProcess;
 /// A run as its clients want it.
 struct Order {
   /// How it is to end.
-  enum class Fate : std::uint8_t { kResult, kCancel, kTerminate, kTimeout };
+  enum class Fate : std::uint8_t {
+    kResult,
+    kCancel,
+    kTerminate,
+    kTimeout,
+    kReset,  ///< And in time: what it has waited for need not come again. It takes no locks.
+  };
 
   std::string id;
   Program program;
@@ -41,20 +48,23 @@ struct Errand {
     kUpdate,
     kCancel,
     kTerminate,
+    kReset,  ///< To `wanted.value` rows of its journal.
     kResult,
     kSetSchedule,  ///< `wanted.value` is how long its runs take.
     kPauseSchedule,
     kResumeSchedule,
     kRunNow,  ///< `wanted.value` tells one from the other.
     kRemoveSchedule,
+    kStartOrSignal,
     // These are tried once.
     kBadUpdate,
     kQuery,
     kRetryNow,
   };
   Kind kind = Kind::kStart;
-  const Order* order = nullptr;  ///< Or the other.
+  const Order* order = nullptr;  ///< Or one of the others.
   const Timetable* timetable = nullptr;
+  Gathering* gathering = nullptr;
   Wanted wanted{};
   TimePoint at{};                      ///< Not before.
   std::vector<const Errand*> after{};  ///< These have to be done before.
@@ -78,6 +88,8 @@ struct Errand {
                                    const Order& order, std::shared_ptr<Errand::Answer> answer);
 [[nodiscard]] Task<void> carry_out(Engine& engine, Errand::Kind kind, Wanted wanted,
                                    const Timetable& timetable,
+                                   std::shared_ptr<Errand::Answer> answer);
+[[nodiscard]] Task<void> carry_out(Engine& engine, Wanted wanted, const Gathering& gathering,
                                    std::shared_ptr<Errand::Answer> answer);
 
 /// How an attempt ended that threw this.

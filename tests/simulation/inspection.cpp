@@ -28,6 +28,7 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
   facts.uid = run.place.uid;
   facts.root_id = run.head.root_id();
   facts.root_uid = detail::root_uid_of(run.head, run.place);
+  facts.random_uid = run.head.random_uid();
   facts.parent_id = run.head.parent().id();
   facts.requests_done.assign(run.head.requests().begin(), run.head.requests().end());
   facts.answers.assign(run.head.answers().begin(), run.head.answers().end());
@@ -41,6 +42,9 @@ std::shared_ptr<const detail::WorkflowCode> code_of(std::string_view type, Store
   }
   if (type == detail::kScheduleType) {
     return detail::schedule_code(std::make_shared<SystemWallClock>(), store);
+  }
+  if (type == gather_workflow().name()) {
+    return gather_workflow().code();
   }
   const bool is_beat = type.starts_with(beat_workflow(false).name());
   return is_beat ? beat_workflow(false).code() : play_workflow().code();
@@ -110,6 +114,7 @@ std::vector<std::string> Inspection::find_faults() {
   check_replays();
   check_effects();
   check_pushes();
+  check_gathered();
   for (const char* prefix : {"timer/", "inbox/", "parked/", "unattended/", "wait/"}) {
     check_no_rows(prefix);
   }
@@ -188,14 +193,29 @@ void Inspection::check_replays() {
   }
 }
 
+/// How often what has a label may be done: a run that is reset does some of it again.
+std::map<int, int> Inspection::times_that_may_be() const {
+  std::map<int, int> times;
+  for (const Order& order : orders_) {
+    const auto resets = world_.resets.find(order.id);
+    const int most = 1 + (resets == world_.resets.end() ? 0 : resets->second);
+    const Expected& of = order.expected;
+    for (const auto* labels :
+         {&of.effects, &of.possible_effects, &of.pushes, &of.possible_pushes}) {
+      for (const int label : *labels) {
+        times[label] = most;
+      }
+    }
+  }
+  return times;
+}
+
 /// Each at least once, and always with the same key.
 void Inspection::check_effects() {
-  std::set<int> possible;
+  std::map<int, int> times = times_that_may_be();
   for (const Order& order : orders_) {
     const auto found = last_.find(order.id);
     const bool is_completed = found != last_.end() && found->second.state == RunState::kCompleted;
-    possible.insert(order.expected.effects.begin(), order.expected.effects.end());
-    possible.insert(order.expected.possible_effects.begin(), order.expected.possible_effects.end());
     for (const int label : order.expected.effects) {
       if (is_completed && !world_.effects.contains(label)) {
         fault("step " + std::to_string(label) + " of run " + order.id + " was never done");
@@ -208,11 +228,11 @@ void Inspection::check_effects() {
     }
   }
   for (const auto& [label, keys] : world_.effects) {
-    if (!possible.contains(label)) {
+    if (!times.contains(label)) {
       fault("step " + std::to_string(label) + " was done, and is of no program");
     }
     const bool may_begin_early = label % 5 == 0;
-    if (keys.size() > 1 && !may_begin_early) {
+    if (keys.size() > static_cast<std::size_t>(times[label]) && !may_begin_early) {
       fault("step " + std::to_string(label) + " was done with " + std::to_string(keys.size()) +
             " keys");
     }
@@ -228,11 +248,9 @@ void Inspection::check_pushes() {
       ++counts[label.to_number<int>()];
     }
   }
-  std::set<int> possible;
+  std::map<int, int> times = times_that_may_be();
   for (const Order& order : orders_) {
     const auto found = last_.find(order.id);
-    possible.insert(order.expected.pushes.begin(), order.expected.pushes.end());
-    possible.insert(order.expected.possible_pushes.begin(), order.expected.possible_pushes.end());
     if (found == last_.end() || found->second.state != RunState::kCompleted) {
       continue;
     }
@@ -243,9 +261,31 @@ void Inspection::check_pushes() {
     }
   }
   for (const auto& [label, count] : counts) {
-    if (count != 1 || !possible.contains(label)) {
+    if (count > times[label]) {
       fault("change " + std::to_string(label) + " of state is there " + std::to_string(count) +
             " times");
+    }
+  }
+}
+
+/// Each once, and once more at most for each attempt to send it whose outcome nobody knows.
+void Inspection::check_gathered() {
+  std::map<std::int64_t, int> counts;
+  for (const Entry& entry : rows("cell/workflow/")) {
+    const boost::json::value values = detail::Envelope(entry).value();
+    for (const boost::json::value& value : values.as_array()) {
+      ++counts[value.to_number<std::int64_t>()];
+    }
+  }
+  for (const Gathering& gathering : gatherings_) {
+    for (const auto& [value, unknown] : gathering.unknown) {
+      const auto found = counts.find(value);
+      const int count = found == counts.end() ? 0 : found->second;
+      if (count < 1 || count > 1 + unknown) {
+        fault("signal " + std::to_string(value) + " to run " + gathering.id + " came " +
+              std::to_string(count) + " times, and " + std::to_string(unknown) +
+              " attempts to send it may have happened beside the one that did");
+      }
     }
   }
 }

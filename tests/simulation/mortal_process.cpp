@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "gathering.hpp"
 #include "play.hpp"
 #include "timetable.hpp"
 
@@ -30,6 +31,7 @@ Task<void> MortalProcess::begin() {
     for (int limit = 0; limit < kPlayLimits; ++limit) {
       engine->add(play_workflow(static_cast<PlayLimit>(limit)));
     }
+    engine->add(gather_workflow());
     engine->add(beat_workflow(false));
     engine->add(beat_workflow(true));
     if (terms_.drives) {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mortal_store.hpp"
 
-#include <set>
 #include <utility>
 
-#include <gate.pb.h>
 #include <run.pb.h>
 
-#include "play.hpp"
 #include "store/memory_disk.hpp"
 
 namespace holdfast::testing {
@@ -16,9 +13,6 @@ namespace {
 
 constexpr const char* kDead = "the process of this store is dead";
 constexpr std::string_view kOwners = "partition/";
-constexpr std::size_t kRowsMax = 1'000'000;
-constexpr std::string_view kGates = "gate/";
-constexpr std::string_view kHolders = "/holder/";
 
 }  // namespace
 
@@ -94,6 +88,9 @@ Task<CommitOutcome> MortalStore::do_commit(Batch batch, Wait wait) {
     throw OutcomeUnknown(kDead);
   }
   const Batch kept = batch;
+  if (before_commit) {
+    before_commit(kept);
+  }
   std::optional<CommitOutcome> outcome;
   if (wait == Wait::kForDisk) {
     outcome = co_await near_->commit(std::move(batch));
@@ -102,11 +99,8 @@ Task<CommitOutcome> MortalStore::do_commit(Batch batch, Wait wait) {
   }
   if (outcome->committed() != nullptr) {
     note_owners(kept);
-    if (disk_->state().generation() == generation_) {
-      check_gates(kept);
-      if (after_commit) {
-        after_commit(kept);
-      }
+    if (after_commit && disk_->state().generation() == generation_) {
+      after_commit(kept);
     }
   }
   tally_.refusals += outcome->fenced() != nullptr ? 1U : 0U;
@@ -133,35 +127,6 @@ void MortalStore::note_owners(const Batch& batch) {
       ++tally_.takeovers;
     }
     before = owner.session_key();
-  }
-}
-
-/// Nobody is in who should not be, after every commit.
-void MortalStore::check_gates(const Batch& batch) {
-  std::set<std::string> gates;
-  for (const Batch::Write& write : batch.writes()) {
-    const std::size_t at = write.key.find(kHolders);
-    if (write.key.starts_with(kGates) && at != std::string::npos && write.value) {
-      gates.insert(write.key.substr(0, at));
-      ++tally_.grants;
-    }
-  }
-  for (const std::string& gate : gates) {
-    record::GateHead head;
-    std::uint64_t held = 0;
-    const Page page = disk_->state().scan(generation_, gate + "/", "", kRowsMax, Read::kApplied);
-    for (const Entry& entry : page.entries) {
-      if (entry.key == gate + "/head") {
-        static_cast<void>(head.ParseFromString(entry.value));
-      } else if (entry.key.find(kHolders) != std::string::npos) {
-        record::GateHolder holder;
-        static_cast<void>(holder.ParseFromString(entry.value));
-        held += holder.weight();
-      }
-    }
-    if (held > head.definition().capacity()) {
-      outside->faults.push_back(gate + " is held by " + std::to_string(held));
-    }
   }
 }
 

@@ -26,10 +26,14 @@ struct Tally {
   std::uint64_t stops = 0;
   std::uint64_t takeovers = 0;  ///< Of a partition, from a process that did not hand it over.
   std::uint64_t handovers = 0;
-  std::uint64_t refusals = 0;  ///< Of writes by a process that was deposed.
-  std::uint64_t grants = 0;    ///< Of locks.
-  std::uint64_t limited = 0;   ///< Attempts of steps under a limit that took a while.
+  std::uint64_t refusals = 0;   ///< Of writes by a process that was deposed.
+  std::uint64_t grants = 0;     ///< Of locks.
+  std::uint64_t queued = 0;     ///< Those of them that were waited for.
+  std::uint64_t overtakes = 0;  ///< By a higher priority.
+  std::uint64_t limited = 0;    ///< Attempts of steps under a limit that took a while.
   std::uint64_t scheduled = 0;
+  std::uint64_t resets = 0;    ///< Of runs, or of which nobody knew whether they happened.
+  std::uint64_t gathered = 0;  ///< Signals to runs that were started with them if need be.
   std::uint64_t unknowns = 0;  ///< Requests of clients of which nobody knew whether they happened.
   Duration time{};
 };
@@ -49,6 +53,8 @@ class MortalStore final : public Store {
   [[nodiscard]] bool is_dead() const noexcept { return dead_; }
   /// So often a read finds the store busy.
   double busy_chance = 0;
+  /// Is called with each batch that the disk is given, right before.
+  std::function<void(const Batch&)> before_commit;
   /// Is called after each commit that succeeds.
   std::function<void(const Batch&)> after_commit;
   /// Calls `doom`, which is to end the process or the machine, at the n-th commit from now.
@@ -77,7 +83,6 @@ class MortalStore final : public Store {
   void check_alive() const;
   void check_reachable();
   void note_owners(const Batch& batch);
-  void check_gates(const Batch& batch);
 
   std::shared_ptr<MemoryDisk> disk_;
   std::uint64_t generation_;

@@ -207,6 +207,36 @@ Task<std::int64_t> perform_permitted(Context& ctx, Heard& heard, const Node& nod
   co_return value;
 }
 
+/// Comes twice; the second time it asks in the commit in which it lets go. Who is in waits for
+/// nothing, so it can be part of no circle.
+Task<std::int64_t> push_in(Context& ctx, const Node& node, int branch) {
+  const Limit crowd("crowd", kCrowdCapacity);
+  const auto most = static_cast<std::uint64_t>(node.first);
+  for (int visit = 0; visit < 2; ++visit) {
+    const int kind = node.label + branch + visit;
+    LockOptions options{.weight = static_cast<std::uint64_t>(1 + kind % kCrowdCapacity),
+                        .priority = (branch + visit) % 3};
+    if (kind % 4 != 0) {
+      options.timeout = milliseconds(kind % 4 == 1 ? 0 : node.first);
+    }
+    auto wait = ctx.acquire(crowd, options);
+    auto lock = co_await ctx.attempt(wait);
+    if (!has_failed(lock)) {
+      co_await ctx.sleep(milliseconds(static_cast<std::int64_t>(ctx.random() % most)));
+    }
+  }
+  co_return 0;
+}
+
+Task<std::int64_t> perform_crowd(Context& ctx, const Node& node) {
+  std::vector<Task<std::int64_t>> branches;
+  for (int branch = 0; branch < node.second; ++branch) {
+    branches.push_back(push_in(ctx, node, branch));
+  }
+  static_cast<void>(co_await ctx.all(std::move(branches)));
+  co_return 0;
+}
+
 Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
   switch (node.what()) {
     case Act::kSequence:
@@ -235,6 +265,8 @@ Task<std::int64_t> perform(Context& ctx, Heard& heard, const Node& node) {
       return perform_locked_a_while(ctx, heard, node);
     case Act::kPermitted:
       return perform_permitted(ctx, heard, node);
+    case Act::kCrowd:
+      return perform_crowd(ctx, node);
     case Act::kThrow:
       break;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::testing {
@@ -53,7 +54,7 @@ class Author {
   }
 
   Node one(int depth, May may) {
-    switch (dice_.below(18)) {
+    switch (dice_.below(19)) {
       case 0:
         return node(Act::kSleep, 1 << number(0, 19));
       case 1:
@@ -81,6 +82,8 @@ class Author {
         return depth < kDepthMax ? locked_a_while(depth) : step();
       case 12:
         return depth < kDepthMax && may.first_lock <= kLocks ? permitted(depth, may) : step();
+      case 13:
+        return node(Act::kCrowd, 1 << number(0, 14), number(2, 6));
       default:
         return step();
     }
@@ -182,6 +185,7 @@ class Oracle {
         return 0;
       case Act::kSleep:
       case Act::kNever:
+      case Act::kCrowd:
         break;
     }
     return 0;
@@ -212,6 +216,24 @@ class Oracle {
 };
 
 }  // namespace
+
+namespace {
+
+bool takes_lock(const Node& node) {
+  switch (node.what()) {
+    case Act::kLocked:
+    case Act::kLockedAWhile:
+    case Act::kPermitted:
+    case Act::kCrowd:
+      return true;
+    default:
+      return std::ranges::any_of(node.parts, takes_lock);
+  }
+}
+
+}  // namespace
+
+bool takes_locks(const Program& program) { return std::ranges::any_of(program.chain, takes_lock); }
 
 Program make_program(Dice& dice, int& next_label) { return Author(dice, next_label).write(); }
 

@@ -28,6 +28,7 @@ enum class Act : int {
   kLocked,        ///< Its one part, under lock `first`.
   kLockedAWhile,  ///< The same, or nothing, if it has to wait for more than `second` ms.
   kPermitted,     ///< Its one part, with a permit that is leased for `first` s.
+  kCrowd,         ///< `second` branches that push into one limit, and stay for up to `first` ms.
 };
 
 /// A program of a run, as a tree. Labels are those of one node alone, in the whole simulation.
@@ -57,6 +58,8 @@ inline constexpr int kSignalNames = 2;
 /// The last of these is held by two at a time, the others by one.
 inline constexpr int kLocks = 3;
 inline constexpr int kPermits = 2;
+/// At which those who crowd take one or more.
+inline constexpr int kCrowdCapacity = 3;
 /// At which some of the steps stand in line.
 inline constexpr int kStepLimits = 2;
 [[nodiscard]] constexpr int capacity_of_limit(int limit) noexcept { return 1 + limit; }
@@ -86,5 +89,7 @@ struct Expected {
 /// `next_label` is counted on.
 [[nodiscard]] Program make_program(Dice& dice, int& next_label);
 [[nodiscard]] Expected evaluate(const Program& program);
+/// Whether it takes locks or permits anywhere.
+[[nodiscard]] bool takes_locks(const Program& program);
 
 }  // namespace holdfast::testing

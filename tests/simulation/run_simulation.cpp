@@ -20,6 +20,13 @@ constexpr Duration kLook = 20s;
 /// After which what went wrong before makes no difference.
 constexpr Duration kSettled = 3min;
 
+const std::string& subject_of(const Errand& errand) {
+  if (errand.order != nullptr) {
+    return errand.order->id;
+  }
+  return errand.timetable != nullptr ? errand.timetable->name : errand.gathering->id;
+}
+
 }  // namespace
 
 RunSimulation::RunSimulation(std::uint64_t seed, Tally& tally) : tally_(tally), dice_(seed) {
@@ -52,9 +59,12 @@ void RunSimulation::make_orders() {
     order.queue = dice_.one_in(6) ? kOtherQueue : kQueue;
     order.delay = dice_.one_in(5) ? between(1s, 2min) : 0s;
     if (dice_.one_in(3)) {
-      order.fate = static_cast<Order::Fate>(1 + dice_.below(3));
+      order.fate = static_cast<Order::Fate>(1 + dice_.below(4));
     }
-    if (order.fate == Order::Fate::kTimeout) {
+    if (order.fate == Order::Fate::kReset && takes_locks(order.program)) {
+      order.fate = Order::Fate::kTimeout;
+    }
+    if (order.fate == Order::Fate::kTimeout || order.fate == Order::Fate::kReset) {
       order.timeout = between(1s, 20min);
     }
     make_errands(order);
@@ -91,6 +101,13 @@ void RunSimulation::make_errands(const Order& of) {
   }
   if (of.fate == Order::Fate::kTerminate) {
     add(Errand::Kind::kTerminate, start + between(0s, 3min));
+  }
+  if (of.fate == Order::Fate::kReset) {
+    const std::uint64_t count = 1 + dice_.below(2);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto rows = static_cast<std::int64_t>(1 + dice_.below(8));
+      add(Errand::Kind::kReset, start + between(0s, 5min), {.value = rows});
+    }
   }
   add(Errand::Kind::kResult, start + between(0s, 5min));
   for (const auto kind :
@@ -138,6 +155,32 @@ void RunSimulation::make_errands(const Timetable& of) {
   add(Errand::Kind::kRemoveSchedule, set_at + between(30s, 12min));
 }
 
+void RunSimulation::make_gatherings() {
+  if (dice_.one_in(3)) {
+    Gathering& gathering = gatherings_.emplace_back();
+    gathering.id = "gathering";
+    gathering.queue = dice_.one_in(4) ? kOtherQueue : kQueue;
+    gathering.pause = between(10ms, dice_.one_in(2) ? Duration(1s) : Duration(30s));
+    make_errands(gathering);
+  }
+}
+
+/// Every other signal comes at about the time at which the run ends after the one before it.
+void RunSimulation::make_errands(Gathering& to) {
+  const std::uint64_t count = 2 + dice_.below(8);
+  TimePoint at = clock_.now() + between(0s, 30s);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Errand& errand = errands_.emplace_back();
+    errand.kind = Errand::Kind::kStartOrSignal;
+    errand.gathering = &to;
+    errand.wanted.value = next_label_++;
+    errand.at = at;
+    to.unknown.emplace(errand.wanted.value, 0);
+    at += dice_.one_in(2) ? to.pause + between(0ms, 20ms) : between(0ms, 2 * to.pause);
+  }
+  tally_.gathered += count;
+}
+
 bool RunSimulation::may_begin(const Errand& errand) const {
   return !errand.is_done && !errand.attempt && errand.at <= clock_.now() &&
          std::ranges::all_of(errand.after, [&](const Errand* one) {
@@ -169,11 +212,17 @@ void RunSimulation::begin_errand(Errand& errand) {
   errand.where = &process;
   errand.answer = std::make_shared<Errand::Answer>();
   Engine& engine = *process.engine;
-  errand.attempt.emplace(
-      spawn(process.executor,
-            errand.timetable != nullptr
-                ? carry_out(engine, errand.kind, errand.wanted, *errand.timetable, errand.answer)
-                : carry_out(engine, errand.kind, errand.wanted, *errand.order, errand.answer)));
+  errand.attempt.emplace(spawn(process.executor, attempt(engine, errand)));
+}
+
+Task<void> RunSimulation::attempt(Engine& engine, const Errand& errand) {
+  if (errand.timetable != nullptr) {
+    return carry_out(engine, errand.kind, errand.wanted, *errand.timetable, errand.answer);
+  }
+  if (errand.gathering != nullptr) {
+    return carry_out(engine, errand.wanted, *errand.gathering, errand.answer);
+  }
+  return carry_out(engine, errand.kind, errand.wanted, *errand.order, errand.answer);
 }
 
 void RunSimulation::finish_errand(Errand& errand) {
@@ -184,7 +233,12 @@ void RunSimulation::finish_errand(Errand& errand) {
   }
   errand.attempt.reset();
   errand.where = nullptr;
-  tally_.unknowns += verdict == Verdict::kUnknown ? 1U : 0U;
+  if (verdict == Verdict::kUnknown) {
+    ++tally_.unknowns;
+    if (errand.gathering != nullptr) {
+      ++errand.gathering->unknown[errand.wanted.value];
+    }
+  }
   const bool is_start = errand.kind == Errand::Kind::kStart;
   errand.is_done = verdict == Verdict::kAcknowledged || errand.is_tried_once() ||
                    (verdict == Verdict::kGone && !is_start);
@@ -235,6 +289,7 @@ void RunSimulation::set_faults() {
 void RunSimulation::add_process(const std::string& queue, bool drives) {
   auto store = std::make_unique<MortalStore>(disk_, tally_, owners_, dice_.next());
   store->busy_chance = busy_chance_;
+  store->before_commit = [this](const Batch& batch) { gates_.before_commit(batch); };
   store->after_commit = [this](const Batch& batch) { schedules_.after_commit(batch); };
   processes_.push_back(std::make_unique<MortalProcess>(
       clock_, std::move(store), MortalProcess::Terms{dice_.next() | 1, queue, drives, &calendar_}));
@@ -284,6 +339,7 @@ void RunSimulation::cut_power() {
     return;  // It was to be at a commit that took until now.
   }
   ++tally_.power_cuts;
+  gates_.look_at_last();
   disk_->crash();
   power_is_cut_ = true;
 }
@@ -399,7 +455,7 @@ void RunSimulation::calm_down() {
 bool RunSimulation::finish() {
   SeededExecutor executor(clock_, 1);
   const std::unique_ptr<Store> store = open_memory_store(disk_);
-  Inspection inspection(executor, *store, orders_, world_);
+  Inspection inspection(executor, *store, orders_, gatherings_, world_);
   const TimePoint end = clock_.now() + kPatience;
   bool done = false;
   while (!done && clock_.now() < end) {
@@ -414,7 +470,7 @@ bool RunSimulation::finish() {
       if (!errand.is_done) {
         faults_.push_back("a request is never answered: kind " +
                           std::to_string(static_cast<int>(errand.kind)) + " of " +
-                          (errand.order != nullptr ? errand.order->id : errand.timetable->name));
+                          subject_of(errand));
       }
     }
     faults_.push_back("in the store:\n" + inspection.dump());
@@ -426,18 +482,23 @@ std::vector<std::string> RunSimulation::run() {
   drivers_wanted_ = 1 + dice_.below(3);
   make_orders();
   make_timetables();
+  make_gatherings();
   set_faults();
   next_strike_ = clock_.now() + between(1s, 60s);
   go_on_until(clock_.now() + between(30s, 6min));
   calm_down();
   const bool done = finish();
   const std::vector<std::string> found = done ? look_at_the_end() : std::vector<std::string>{};
-  for (const auto* more : {&found, &schedules_.faults()}) {
+  gates_.look_at_last();
+  for (const auto* more : {&found, &schedules_.faults(), &gates_.faults()}) {
     faults_.insert(faults_.end(), more->begin(), more->end());
   }
   tally_.time += clock_.now() - TimePoint{};
   tally_.limited += world_.bodies.seen;
   tally_.scheduled += schedules_.begun();
+  for (const auto& [id, resets] : world_.resets) {
+    tally_.resets += static_cast<std::uint64_t>(resets);
+  }
   digest_ = disk_->commit_count() * 1'000'003 +
             static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
   return faults_;
@@ -446,7 +507,7 @@ std::vector<std::string> RunSimulation::run() {
 std::vector<std::string> RunSimulation::look_at_the_end() {
   SeededExecutor executor(clock_, 1);
   const std::unique_ptr<Store> store = open_memory_store(disk_);
-  Inspection inspection(executor, *store, orders_, world_);
+  Inspection inspection(executor, *store, orders_, gatherings_, world_);
   // By now every sweep has been.
   go_on_until(clock_.now() + 2min);
   schedules_.check_at_the_end(world_.beats);

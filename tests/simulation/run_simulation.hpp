@@ -13,6 +13,7 @@
 #include <holdfast/wall_clock.hpp>
 
 #include "errand.hpp"
+#include "gate_watch.hpp"
 #include "mortal_process.hpp"
 #include "mortal_store.hpp"
 #include "play.hpp"
@@ -42,6 +43,8 @@ class RunSimulation {
   void make_errands(const Order& order);
   void make_timetables();
   void make_errands(const Timetable& timetable);
+  void make_gatherings();
+  void make_errands(Gathering& gathering);
   void set_faults();
 
   void add_process(const std::string& queue, bool drives);
@@ -53,6 +56,7 @@ class RunSimulation {
   void send_errands();
   [[nodiscard]] bool may_begin(const Errand& errand) const;
   void begin_errand(Errand& errand);
+  [[nodiscard]] static Task<void> attempt(Engine& engine, const Errand& errand);
   void finish_errand(Errand& errand);
   void take_from(MortalProcess& process);
   [[nodiscard]] bool all_is_done();
@@ -72,7 +76,9 @@ class RunSimulation {
   std::map<std::string, std::string> owners_;
   VirtualWallClock calendar_{clock_, kFirstDay};
   ScheduleWatch schedules_{disk_};
+  GateWatch gates_{disk_, tally_};
   std::deque<Order> orders_;
+  std::deque<Gathering> gatherings_;
   std::deque<Errand> errands_;
   std::vector<std::unique_ptr<MortalProcess>> processes_;
   std::vector<std::string> faults_;

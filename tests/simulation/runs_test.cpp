@@ -82,8 +82,10 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   std::cout << seeds << " seeds, " << tally.runs << " runs: " << tally.power_cuts << " power cuts, "
             << tally.kills << " kills, " << tally.stalls << " stalls, " << tally.stops << " stops, "
             << tally.takeovers << " takeovers, " << tally.handovers << " handovers, "
-            << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.limited
-            << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.unknowns
+            << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.queued
+            << " of them from a queue, " << tally.overtakes << " overtakes, " << tally.limited
+            << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.gathered
+            << " signals that start a run, " << tally.resets << " resets, " << tally.unknowns
             << " unknown outcomes, " << tally.commits << " commits, " << hours
             << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
@@ -91,8 +93,12 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   EXPECT_GT(tally.takeovers, seeds);
   EXPECT_GT(tally.refusals, seeds / 10);
   EXPECT_GT(tally.grants, seeds);
+  EXPECT_GT(tally.queued, seeds);
+  EXPECT_GT(tally.overtakes, seeds / 10);
   EXPECT_GT(tally.limited, seeds);
   EXPECT_GT(tally.scheduled, seeds);
+  EXPECT_GT(tally.gathered, seeds);
+  EXPECT_GT(tally.resets, seeds / 100);
 }
 
 TEST(RunSimulation, ASeedSaysTheSameEachTime) {
