@@ -125,9 +125,6 @@ RunMachine::Facts complete(RunMachine::Facts facts) {
   if (facts.uid.empty()) {
     facts.uid = facts.id;
   }
-  if (facts.random_uid.empty()) {
-    facts.random_uid = facts.uid;
-  }
   if (facts.root_uid.empty()) {
     facts.root_uid = facts.root_id.empty() ? facts.id : facts.root_id;
   }
@@ -173,7 +170,7 @@ RunMachine::RunMachine(const WorkflowCode& code, Facts facts)
     : code_(code),
       facts_(complete(std::move(facts))),
       task_(activator_, facts_.id),
-      random_state_(stable_hash(facts_.random_uid)) {
+      random_state_(stable_hash(facts_.random_uid.empty() ? facts_.uid : facts_.random_uid)) {
   signals_.know(facts_.requests_done);
   for (const record::RunAnswer& answer : facts_.answers) {
     updates_.add(answer.request(), reply_of(answer));
