@@ -29,7 +29,7 @@
 
 #include <holdfast/sync.hpp>
 
-#include "benchmarks/allocation_count.hpp"
+#include "sync/allocation_count.hpp"
 
 namespace holdfast {
 namespace {

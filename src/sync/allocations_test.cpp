@@ -9,7 +9,7 @@
 #include <holdfast/shared_mutex.hpp>
 #include <holdfast/this_task.hpp>
 
-#include "benchmarks/allocation_count.hpp"
+#include "allocation_count.hpp"
 #include "coro/test_world.hpp"
 
 namespace holdfast {
