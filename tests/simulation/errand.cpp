@@ -50,6 +50,18 @@ Task<void> await_result(Engine& engine, const Order& order, Errand::Answer& answ
   }
 }
 
+/// Each attempt may be another one.
+Task<void> reset(Engine& engine, const Order& order, Wanted wanted) {
+  ++outside->resets[order.id];
+  const auto rows = static_cast<std::uint64_t>(wanted.value);
+  try {
+    co_await engine.reset(order.id, rows, "by a client");
+  } catch (const InvalidArgument&) {
+    // It has not come that far, or has a child there.
+    --outside->resets[order.id];
+  }
+}
+
 Task<void> try_once(Engine& engine, Errand::Kind kind, Wanted wanted, const Order& order,
                     Errand::Answer& answer) {
   switch (kind) {
@@ -63,6 +75,8 @@ Task<void> try_once(Engine& engine, Errand::Kind kind, Wanted wanted, const Orde
       return engine.cancel(order.id);
     case Errand::Kind::kTerminate:
       return engine.terminate(order.id, "by a client");
+    case Errand::Kind::kReset:
+      return reset(engine, order, wanted);
     case Errand::Kind::kResult:
       return await_result(engine, order, answer);
     case Errand::Kind::kBadUpdate:

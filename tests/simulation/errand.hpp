@@ -22,7 +22,13 @@ class MortalProcess;
 /// A run as its clients want it.
 struct Order {
   /// How it is to end.
-  enum class Fate : std::uint8_t { kResult, kCancel, kTerminate, kTimeout };
+  enum class Fate : std::uint8_t {
+    kResult,
+    kCancel,
+    kTerminate,
+    kTimeout,
+    kReset,  ///< And in time: what it has waited for need not come again. It takes no locks.
+  };
 
   std::string id;
   Program program;
@@ -42,6 +48,7 @@ struct Errand {
     kUpdate,
     kCancel,
     kTerminate,
+    kReset,  ///< To `wanted.value` rows of its journal.
     kResult,
     kSetSchedule,  ///< `wanted.value` is how long its runs take.
     kPauseSchedule,

@@ -39,6 +39,7 @@ class Inspection {
   void read_runs();
   void check_ends();
   void check_replays();
+  [[nodiscard]] std::map<int, int> times_that_may_be() const;
   void check_effects();
   void check_pushes();
   void check_gathered();

@@ -32,6 +32,7 @@ struct Tally {
   std::uint64_t overtakes = 0;  ///< By a higher priority.
   std::uint64_t limited = 0;    ///< Attempts of steps under a limit that took a while.
   std::uint64_t scheduled = 0;
+  std::uint64_t resets = 0;    ///< Of runs, or of which nobody knew whether they happened.
   std::uint64_t gathered = 0;  ///< Signals to runs that were started with them if need be.
   std::uint64_t unknowns = 0;  ///< Requests of clients of which nobody knew whether they happened.
   Duration time{};

@@ -21,7 +21,8 @@ struct Outside {
   /// For each label the keys with which it was asked for, and how often.
   std::map<int, std::map<std::string, int>> effects;
   std::vector<std::string> faults;
-  std::uint64_t circles = 0;  ///< Deadlocks that were found, replays included.
+  std::map<std::string, int> resets;  ///< Of the runs with an id, as many as may have happened.
+  std::uint64_t circles = 0;          ///< Deadlocks that were found, replays included.
   LimitedBodies bodies;
   std::set<std::string> beats;  ///< The ids of scheduled runs that did what they are for.
 };

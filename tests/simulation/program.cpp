@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::testing {
@@ -215,6 +216,24 @@ class Oracle {
 };
 
 }  // namespace
+
+namespace {
+
+bool takes_lock(const Node& node) {
+  switch (node.what()) {
+    case Act::kLocked:
+    case Act::kLockedAWhile:
+    case Act::kPermitted:
+    case Act::kCrowd:
+      return true;
+    default:
+      return std::ranges::any_of(node.parts, takes_lock);
+  }
+}
+
+}  // namespace
+
+bool takes_locks(const Program& program) { return std::ranges::any_of(program.chain, takes_lock); }
 
 Program make_program(Dice& dice, int& next_label) { return Author(dice, next_label).write(); }
 

@@ -89,5 +89,7 @@ struct Expected {
 /// `next_label` is counted on.
 [[nodiscard]] Program make_program(Dice& dice, int& next_label);
 [[nodiscard]] Expected evaluate(const Program& program);
+/// Whether it takes locks or permits anywhere.
+[[nodiscard]] bool takes_locks(const Program& program);
 
 }  // namespace holdfast::testing

@@ -59,9 +59,12 @@ void RunSimulation::make_orders() {
     order.queue = dice_.one_in(6) ? kOtherQueue : kQueue;
     order.delay = dice_.one_in(5) ? between(1s, 2min) : 0s;
     if (dice_.one_in(3)) {
-      order.fate = static_cast<Order::Fate>(1 + dice_.below(3));
+      order.fate = static_cast<Order::Fate>(1 + dice_.below(4));
     }
-    if (order.fate == Order::Fate::kTimeout) {
+    if (order.fate == Order::Fate::kReset && takes_locks(order.program)) {
+      order.fate = Order::Fate::kTimeout;
+    }
+    if (order.fate == Order::Fate::kTimeout || order.fate == Order::Fate::kReset) {
       order.timeout = between(1s, 20min);
     }
     make_errands(order);
@@ -98,6 +101,13 @@ void RunSimulation::make_errands(const Order& of) {
   }
   if (of.fate == Order::Fate::kTerminate) {
     add(Errand::Kind::kTerminate, start + between(0s, 3min));
+  }
+  if (of.fate == Order::Fate::kReset) {
+    const std::uint64_t count = 1 + dice_.below(2);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto rows = static_cast<std::int64_t>(1 + dice_.below(8));
+      add(Errand::Kind::kReset, start + between(0s, 5min), {.value = rows});
+    }
   }
   add(Errand::Kind::kResult, start + between(0s, 5min));
   for (const auto kind :
@@ -486,6 +496,9 @@ std::vector<std::string> RunSimulation::run() {
   tally_.time += clock_.now() - TimePoint{};
   tally_.limited += world_.bodies.seen;
   tally_.scheduled += schedules_.begun();
+  for (const auto& [id, resets] : world_.resets) {
+    tally_.resets += static_cast<std::uint64_t>(resets);
+  }
   digest_ = disk_->commit_count() * 1'000'003 +
             static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
   return faults_;

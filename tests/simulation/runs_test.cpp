@@ -85,9 +85,9 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
             << tally.refusals << " refusals, " << tally.grants << " locks, " << tally.queued
             << " of them from a queue, " << tally.overtakes << " overtakes, " << tally.limited
             << " limited steps, " << tally.scheduled << " scheduled runs, " << tally.gathered
-            << " signals that start a run, " << tally.unknowns << " unknown outcomes, "
-            << tally.commits << " commits, " << hours << " simulated hours in "
-            << static_cast<int>(took.count()) << " s\n";
+            << " signals that start a run, " << tally.resets << " resets, " << tally.unknowns
+            << " unknown outcomes, " << tally.commits << " commits, " << hours
+            << " simulated hours in " << static_cast<int>(took.count()) << " s\n";
   EXPECT_GT(tally.power_cuts, seeds / 10);
   EXPECT_GT(tally.kills, seeds);
   EXPECT_GT(tally.takeovers, seeds);
@@ -98,6 +98,7 @@ TEST(RunSimulation, AllEndsAsItWouldWithoutCrashes) {
   EXPECT_GT(tally.limited, seeds);
   EXPECT_GT(tally.scheduled, seeds);
   EXPECT_GT(tally.gathered, seeds);
+  EXPECT_GT(tally.resets, seeds / 100);
 }
 
 TEST(RunSimulation, ASeedSaysTheSameEachTime) {
