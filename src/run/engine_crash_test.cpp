@@ -73,6 +73,28 @@ Task<std::string> draws(Context& ctx) {
 }
 const auto kDraws = workflow("draws", draws);
 
+/// Holds one lock, is refused another one, and asks for that again later.
+Task<int> asks_again(Context& ctx) {
+  const RunLock held = co_await ctx.lock("held by one");
+  auto attempt = ctx.lock("passed on", {.timeout = 0s});
+  static_cast<void>(co_await ctx.attempt(attempt));
+  const int number = co_await ctx.signal<int>("number");
+  const RunLock lock = co_await ctx.lock("passed on");
+  co_return number;
+}
+const auto kAsksAgain = workflow("asks_again", asks_again);
+
+/// Lets go of one lock, keeps another one, and waits for what the other run holds.
+Task<int> passes_on(Context& ctx) {
+  const RunLock kept = co_await ctx.lock("kept");
+  RunLock lock = co_await ctx.lock("passed on");
+  const int number = co_await ctx.signal<int>("number");
+  lock.release();
+  const RunLock held = co_await ctx.lock("held by one");
+  co_return number;
+}
+const auto kPassesOn = workflow("passes_on", passes_on);
+
 int attempts = 0;
 Task<int> tries_for_ever(Context& ctx) {
   auto step = ctx.run("flaky", []() -> int {
@@ -130,6 +152,8 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kGoesOnAtOnce);
     engine.add(kNapsBetween);
     engine.add(kNaps);
+    engine.add(kAsksAgain);
+    engine.add(kPassesOn);
     engine.add(kDraws);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
@@ -253,6 +277,17 @@ TEST_F(EngineCrashTest, WhatWasRandomStaysSoInARunThatIsResetTwice) {
     EXPECT_TRUE(verdict.fits && verdict.ended) << verdict.complaint;
     EXPECT_EQ(RecordedRun::from_text(recorded.to_text()).random_uid, recorded.random_uid);
   }
+}
+
+TEST_F(EngineCrashTest, WhoeverHasLetGoIsNoPartOfACircle) {
+  Process& one = process();
+  Process& two = process("second");
+  const auto other = run(two, two.engine->start(kPassesOn, {.queue = "second"}));
+  const auto asks = run(one, one.engine->start(kAsksAgain));
+  run(two, two.engine->signal(other.id(), "number", 2));
+  run(one, one.engine->signal(asks.id(), "number", 1));  // It knew who held it before.
+  EXPECT_EQ(run(one, asks.result()), 1);
+  EXPECT_EQ(run(two, other.result()), 2);
 }
 
 TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {
