@@ -117,6 +117,50 @@ TEST_F(GateDeadlock, ACircleOfFiveIsShownWhole) {
   }
 }
 
+/// Holds one lock, is refused another one, and asks for that again later.
+Task<void> ask_again(Gates& gates, Signal& go_on) {
+  DurableMutex held = gates.mutex("held");
+  const DurableHold hold = co_await held.acquire();
+  DurableMutex passed_on = gates.mutex("passed on");
+  const std::optional<DurableHold> refused = co_await passed_on.try_acquire();
+  EXPECT_FALSE(refused.has_value());
+  const Hold told = co_await go_on.opened();
+  const DurableHold got = co_await passed_on.acquire();
+}
+
+/// Lets go of one lock, keeps another one, and waits for what the other one holds.
+Task<void> pass_on(Gates& gates, Signal& go_on) {
+  DurableMutex kept = gates.mutex("kept");
+  const DurableHold keeps = co_await kept.acquire();
+  DurableMutex passed_on = gates.mutex("passed on");
+  DurableHold hold = co_await passed_on.acquire();
+  const Hold told = co_await go_on.opened();
+  static_cast<void>(co_await hold.release());
+  DurableMutex held = gates.mutex("held");
+  const DurableHold got = co_await held.acquire();
+}
+
+TEST_F(GateDeadlock, WhoeverHasLetGoIsNoPartOfACircle) {
+  Process& one = process(1);
+  Process& two = process(2);
+  Signal go_one;
+  Signal go_two;
+  auto passes = start(two, pass_on(*two.gates, go_two));
+  settle();
+  auto asks = start(one, ask_again(*one.gates, go_one));
+  settle();
+  go_two.open();
+  settle();
+  ASSERT_FALSE(passes.ended());
+  go_one.open();  // It knew who held the other one before.
+  settle();
+  ASSERT_TRUE(asks.ended());
+  EXPECT_NO_THROW(asks.get());
+  settle();
+  ASSERT_TRUE(passes.ended());
+  EXPECT_NO_THROW(passes.get());
+}
+
 TEST_F(GateDeadlock, WhoWaitsForWhatItHolds) {
   Process& one = process(1);
   const auto twice = [](Process& in) -> Task<bool> {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <holdfast/error.hpp>
 #include <holdfast/this_task.hpp>
 
 #include "session_rules.hpp"
@@ -166,7 +167,20 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
     }
     Prepared prepared;
     prepared.changed.after = rows->head_version();
-    prepared.changed.served = plan(*rows, leases_, now);
+    // If something is wrong, it may be what was known: no commit will tell.
+    bool is_wrong = false;
+    try {
+      prepared.changed.served = plan(*rows, leases_, now);
+    } catch (const Error&) {
+      if (!known_before) {
+        throw;
+      }
+      is_wrong = true;
+    }
+    if (is_wrong) {
+      leases_.forget();
+      continue;
+    }
     std::vector<std::string> missing = leases_.take_missing();
     const bool needs_more_waiters = prepared.changed.served.needs_more_waiters;
     if (!missing.empty() || needs_more_waiters) {
@@ -187,7 +201,18 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       co_return prepared;
     }
     if (terms.check) {
-      co_await terms.check(*rows);
+      try {
+        co_await terms.check(*rows);
+      } catch (const Error&) {
+        if (!known_before) {
+          throw;
+        }
+        is_wrong = true;
+      }
+      if (is_wrong) {
+        leases_.forget();
+        continue;
+      }
     }
     if (has_old_grants(rows->head(), now)) {
       co_await drop_old_grants(*rows, now);

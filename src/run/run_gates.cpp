@@ -273,18 +273,14 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
     terms.now = deeds.uses.front().terms.now;
     terms.prepare = [&](std::string& waiter_key) { return find_waiter(*leased, waiter_key); };
   }
-  for (bool is_read_anew = false;; is_read_anew = true) {
+  for (;;) {
     try {
       co_return co_await room.ledger.prepare(plan, terms);
     } catch (const Error& error) {
       if (fault_of == nullptr || !is_of_ask(error)) {
         throw;
       }
-      // No commit will tell whether what was known of the gate is old.
-      if (is_read_anew) {
-        *fault_of = std::current_exception();
-      }
-      fault_of = nullptr;
+      *std::exchange(fault_of, nullptr) = std::current_exception();
     }
     // Without it, from the start: nothing of it may stay.
     room.ledger.forget();
