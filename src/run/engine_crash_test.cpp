@@ -94,6 +94,15 @@ Task<int> passes_on(Context& ctx) {
   co_return number;
 }
 const auto kPassesOn = workflow("passes_on", passes_on);
+/// What it reads under the lock is still to come, or the end, when it is read from the store.
+Task<int> counts_under_lock(Context& ctx) {
+  const RunLock lock = co_await ctx.lock("m");
+  auto cell = ctx.global().cell<int>("count");
+  const int count = co_await cell.get();
+  co_await cell.set(count + 1);
+  co_return count + 1;
+}
+const auto kCountsUnderLock = workflow("counts_under_lock", counts_under_lock);
 
 int attempts = 0;
 Task<int> tries_for_ever(Context& ctx) {
@@ -154,6 +163,7 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kNaps);
     engine.add(kAsksAgain);
     engine.add(kPassesOn);
+    engine.add(kCountsUnderLock);
     engine.add(kDraws);
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
@@ -288,6 +298,23 @@ TEST_F(EngineCrashTest, WhoeverHasLetGoIsNoPartOfACircle) {
   run(one, one.engine->signal(asks.id(), "number", 1));  // It knew who held it before.
   EXPECT_EQ(run(one, asks.result()), 1);
   EXPECT_EQ(run(two, other.result()), 2);
+}
+
+TEST_F(EngineCrashTest, ALockThatIsLostIsLostBeforeAnythingElseHappens) {
+  Process& one = process();
+  const auto started = run(one, one.engine->start(kCountsUnderLock, {.id = "counter"}));
+  EXPECT_EQ(run(one, started.result()), 1);
+  const std::uint64_t rows = run(one, one.engine->record("counter")).rows.size();
+  const auto cell = [&] { return run(one, one.store->get("cell/global/count")).value().version; };
+  const Version before = cell();
+  for (std::uint64_t row = rows; row > 1; --row) {
+    run(one, one.engine->reset("counter", row - 1, "once more"));
+    advance(1min);
+    EXPECT_NE(run(one, one.engine->describe("counter")).value().state, RunState::kRunning);
+    if (row > 2) {
+      EXPECT_EQ(cell(), before) << "after row " << row;
+    }
+  }
 }
 
 TEST_F(EngineCrashTest, WhetherAStartHasHappenedIsUnknownIfNobodyCanLook) {

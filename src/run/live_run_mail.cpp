@@ -31,6 +31,10 @@ bool is_of_lock(const Mail& mail) {
          mail.event.kind() == record::RunEvent::LOCK_LOST;
 }
 
+bool is_loss(const Mail& mail) {
+  return mail.kind == Mail::Kind::kEvent && mail.event.kind() == record::RunEvent::LOCK_LOST;
+}
+
 /// To whoever asked, wherever that is.
 void answer(const Mail& mail, boost::json::value value, std::exception_ptr error, Batch& answers) {
   if (!mail.reply_key.empty()) {
@@ -183,6 +187,9 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
       stays = co_await transact_first(std::move(transactions));
     }
     co_return stays;
+  }
+  if (next_row_ > 0 && std::any_of(events.begin(), events.end(), is_loss)) {
+    std::stable_partition(events.begin(), events.end(), is_loss);
   }
   if (is_woken && next_row_ > 0 && !has_its_timers_) {
     Batch nothing_else;

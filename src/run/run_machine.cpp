@@ -185,6 +185,21 @@ RunMachine::~RunMachine() {
 
 // --- Activations ---------------------------------------------------------------------------------
 
+/// Of the locks that are lost, those that come first; how many. Before what was held, so that
+/// nothing is done any more under a lock that is gone.
+template <class Events>
+std::size_t RunMachine::deliver_losses(const Events& events) {
+  std::size_t count = 0;
+  for (const Event& event : events) {
+    if (event.kind() != Event::LOCK_LOST) {
+      break;
+    }
+    deliver(event);
+    ++count;
+  }
+  return count;
+}
+
 Activated RunMachine::activate_from(StoreTime now, std::span<record::RunEvent> events) {
   HOLDFAST_CHECK(!ended_, "a run was activated after its end");
   for (const Event& event : events) {
@@ -193,13 +208,19 @@ Activated RunMachine::activate_from(StoreTime now, std::span<record::RunEvent> e
   begin_activation(now);
   current().record.set_format(kRunFormat);
   current().record.set_now_ns(now.time_since_epoch().count());
+  const std::size_t losses = deliver_losses(events);
+  if (losses > 0 && has_held()) {
+    current().record.set_losses_first(true);
+  }
   deliver_held();
-  for (Event& event : events) {
-    if (ended_) {
-      break;  // It is none of this run any more.
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i >= losses) {
+      if (ended_) {
+        break;  // It is none of this run any more.
+      }
+      deliver(events[i]);
     }
-    deliver(event);
-    *current().record.add_events() = std::move(event);
+    *current().record.add_events() = std::move(events[i]);
   }
   return end_activation();
 }
@@ -215,9 +236,10 @@ Activated RunMachine::replay(const record::Activation& row) {
     throw NondeterminismError(*strayed_);
   }
   begin_activation(StoreTime(Duration(row.now_ns())));
+  const std::size_t losses = row.losses_first() ? deliver_losses(row.events()) : 0;
   deliver_held();
-  for (const Event& event : row.events()) {
-    deliver(event);
+  for (std::size_t i = losses; i < static_cast<std::size_t>(row.events_size()); ++i) {
+    deliver(row.events(static_cast<int>(i)));
   }
   const std::uint64_t begun = next_operation_ - first_of_activation_;
   if (begun < static_cast<std::uint64_t>(row.operations_size())) {

@@ -289,6 +289,8 @@ class RunMachine {
   [[nodiscard]] Activated& current();
   void check_is_known(const Event& event) const;
   void deliver(const Event& event);
+  template <class Events>
+  [[nodiscard]] std::size_t deliver_losses(const Events& events);
   void deliver_held();
   void start();
   void settle(const Event& event);
