@@ -5,6 +5,8 @@
 
 #include <holdfast/error.hpp>
 
+#include "base/fetch_ahead.hpp"
+#include "fetch_steps.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
 #include "permit_run.hpp"
@@ -263,18 +265,18 @@ void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& w
   for (Outgoing& out : messages_of(gates.committed(version))) {
     hand_over(std::move(out), writing);
   }
-  for (const record::GateWaiter* waiter : gates.next_in_line()) {
+  for (const auto& [waiter, before] : gates.next_in_line()) {
     if (!waiter->has_notice()) {
       continue;
     }
     const std::string& message_key = waiter->notice().key();
     if (message_key.starts_with(tenure_->keys().inbox())) {
-      tenure_->fetch_ahead(waiter->owner());
+      tenure_->fetch_ahead(waiter->owner(), before);
       continue;
     }
     const RunPlace place = place_in_message_key(message_key, waiter->owner());
     if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
-      there->fetch_ahead(place.uid);
+      there->fetch_ahead(place.uid, before);
     }
   }
 }
@@ -302,6 +304,23 @@ void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writin
   }
   tell_uses(changes, version);
   changes.gates = {};  // Others may have their turn.
+}
+
+/// Where each of them lies is said by the one before it, so it takes a step each, one turn after
+/// the other, until nothing has to be waited for when the run's own turn comes.
+void LiveRun::fetch_ahead(std::size_t steps_left) const {
+  const std::lock_guard lock(mutex_);
+  if (driven_ || locks_.empty()) {
+    return;
+  }
+  const auto& [operation, open] = *locks_.begin();
+  if (steps_left + 2 == kFetchSteps) {
+    detail::fetch_ahead(&*locks_.begin(), sizeof(*locks_.begin()));
+  } else if (steps_left + 3 == kFetchSteps) {
+    detail::fetch_ahead(open.gate.data());
+    detail::fetch_ahead(open.holder_key.data(), open.holder_key.size());
+  }
+  machine_.fetch_ahead(steps_left);
 }
 
 /// The first one that is in memory here is driven next by whoever drives this one: to send it a

@@ -10,6 +10,8 @@
 
 #include <holdfast/detail/run_operation.hpp>
 
+#include "base/fetch_ahead.hpp"
+
 namespace holdfast::detail {
 
 /// The operations of a run that have not ended, by their numbers. One list, as numbers only grow:
@@ -26,6 +28,11 @@ class PendingOperations {
       return place.number == number && place.operation != nullptr;
     });
   }
+  /// The oldest of them, or null.
+  [[nodiscard]] const RunOperation* first() const noexcept {
+    return places_.empty() ? nullptr : places_.front().operation.get();
+  }
+  void fetch_ahead() const noexcept { detail::fetch_ahead(places_.data()); }
   /// Null: there is none.
   [[nodiscard]] std::shared_ptr<RunOperation> take(std::uint64_t number) {
     const auto found =

@@ -15,6 +15,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "fetch_steps.hpp"
 #include "gate/gate_deadlock.hpp"
 #include "gate/gate_keys.hpp"
 #include "gate/gate_rows.hpp"
@@ -28,6 +29,8 @@ namespace {
 /// Of the gates that were used lately, so many are kept in memory.
 constexpr std::size_t kRoomsKept = 1'024;
 constexpr std::size_t kUnattendedRead = 1'000;
+/// Runs of a shorter queue are in the processor's caches still.
+constexpr std::uint64_t kLongQueue = 256;
 
 /// The fault is in what was asked for, and not in the store.
 bool is_of_ask(const Error& error) {
@@ -348,13 +351,18 @@ std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version)
   return told;
 }
 
-std::vector<const record::GateWaiter*> RunGates::Change::next_in_line() const {
-  std::vector<const record::GateWaiter*> next;
+std::vector<RunGates::Change::InLine> RunGates::Change::next_in_line() const {
+  std::vector<InLine> next;
   for (const Part& part : parts_) {
     const GateRows* const rows = part.room->ledger.rows();
     const bool has_moved = !part.prepared.changed.served.admitted.empty();
-    if (has_moved && rows != nullptr && !rows->waiters().empty()) {
-      next.push_back(&rows->waiters().begin()->second.record);
+    if (!has_moved || rows == nullptr || rows->waiter_count() < kLongQueue) {
+      continue;
+    }
+    std::size_t before = 0;
+    for (auto one = rows->waiters().begin(); one != rows->waiters().end() && before < kFetchSteps;
+         ++one) {
+      next.push_back({&one->second.record, before++});
     }
   }
   return next;

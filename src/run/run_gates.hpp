@@ -3,6 +3,7 @@
 
 #include <boost/json/value.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -122,8 +123,13 @@ class RunGates {
       std::optional<LockGrant> grant;  ///< Nothing: it gives way.
     };
     [[nodiscard]] std::vector<Told> committed(Version version);
-    /// After that: the waiters that come next where some were let in.
-    [[nodiscard]] std::vector<const record::GateWaiter*> next_in_line() const;
+    /// One who waits where some were let in, and how many are before it.
+    struct InLine {
+      const record::GateWaiter* waiter;
+      std::size_t before;
+    };
+    /// After that: the first ones of long queues.
+    [[nodiscard]] std::vector<InLine> next_in_line() const;
 
    private:
     friend class RunGates;

@@ -9,6 +9,7 @@
 #include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "fetch_steps.hpp"
 #include "run_failure.hpp"
 #include "run_payload.hpp"
 #include "stable_hash.hpp"
@@ -584,6 +585,27 @@ void RunMachine::withdraw_given_up() {
   std::erase_if(begun.locks, is_withdrawn);
   std::erase_if(begun.uses, is_withdrawn);
   withdrawn_.clear();
+}
+
+void RunMachine::fetch_ahead(std::size_t steps_left) const noexcept {
+  constexpr std::size_t kOfFrame = 256;
+  if (steps_left + 2 == kFetchSteps) {
+    pending_.fetch_ahead();
+    detail::fetch_ahead(facts_.uid.data());
+    detail::fetch_ahead(facts_.id.data());
+    if (!locks_.empty()) {
+      detail::fetch_ahead(&*locks_.begin(), sizeof(*locks_.begin()));
+    }
+    if (root_) {
+      detail::fetch_ahead(root_.address(), kOfFrame);
+    }
+  } else if (const RunOperation* const first = pending_.first(); first != nullptr) {
+    if (steps_left + 3 == kFetchSteps) {
+      detail::fetch_ahead(first, sizeof(RunOperation));
+    } else {
+      detail::fetch_ahead(first->waiting_frame(), kOfFrame);
+    }
+  }
 }
 
 // --- Questions from outside ----------------------------------------------------------------------

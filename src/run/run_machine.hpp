@@ -182,6 +182,9 @@ class RunMachine {
   /// them to the record of the last one.
   void hold(std::vector<record::RunEvent> events);
   [[nodiscard]] bool has_held() const noexcept { return !held_.empty(); }
+  /// What an activation will look at, if the machine itself is in the processor's caches: as for
+  /// `LiveRun::fetch_ahead`.
+  void fetch_ahead(std::size_t steps_left) const noexcept;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
   /// Throws `NoSuchHandler`, `BadPayload`, and what the handler throws. Between activations.

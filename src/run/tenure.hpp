@@ -96,9 +96,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   /// `to_drive` is set if nobody drives it yet, and whoever calls this has to.
   [[nodiscard]] bool take_here(const std::string& key, record::RunMessage& message,
                                std::shared_ptr<LiveRun>& to_drive);
-  /// It is about to be driven, and may have waited for so long that nothing of it is in the
-  /// processor's caches.
-  void fetch_ahead(const std::string& uid) const;
+  /// See `LiveRun::fetch_ahead`.
+  void fetch_ahead(const std::string& uid, std::size_t steps_left) const;
   /// Before the inbox is read: what was erased by now will not be seen again.
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.

@@ -5,6 +5,7 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
+#include "fetch_steps.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
 
@@ -197,11 +198,21 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   taken_.erase(key);
 }
 
-void Tenure::fetch_ahead(const std::string& uid) const {
-  const std::lock_guard lock(mutex_);
-  if (const auto run = runs_.find(uid); run != runs_.end()) {
-    detail::fetch_ahead(run->second.get(), sizeof(LiveRun));
+void Tenure::fetch_ahead(const std::string& uid, std::size_t steps_left) const {
+  std::shared_ptr<LiveRun> run;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = runs_.find(uid);
+    if (found == runs_.end()) {
+      return;
+    }
+    if (steps_left + 1 == kFetchSteps) {
+      detail::fetch_ahead(found->second.get(), sizeof(LiveRun));
+      return;
+    }
+    run = found->second;
   }
+  run->fetch_ahead(steps_left);
 }
 
 bool Tenure::take_here(const std::string& key, record::RunMessage& message,

@@ -40,6 +40,8 @@ class RunOperation final : private Wait {
   [[nodiscard]] bool is_settled() const noexcept { return outcome_.index() != 0; }
   [[nodiscard]] bool is_cancelled() const noexcept { return cancelled_; }
   [[nodiscard]] bool is_awaited() const noexcept { return static_cast<bool>(coroutine_); }
+  /// Of who waits for it; null: nobody does.
+  [[nodiscard]] const void* waiting_frame() const noexcept { return coroutine_.address(); }
 
   /// Resumes the one that waits, when its turn comes.
   void settle(boost::json::value value) {
