@@ -93,6 +93,7 @@ class Model {
     serve();
     if (!may_wait) {
       std::erase_if(waiters_, [&](const One& waiter) { return waiter.name == name; });
+      serve();  // By its priority it may have stood before others, who fit.
     }
   }
   void release(const std::string& name) {

@@ -289,6 +289,45 @@ TEST_F(EngineCrashTest, WhatWasRandomStaysSoInARunThatIsResetTwice) {
   }
 }
 
+/// True: it was told to try again.
+Task<bool> is_refused(Task<void> reset) {
+  bool refused = false;
+  try {
+    co_await reset;
+  } catch (const StoreBusy&) {
+    refused = true;
+  }
+  co_return refused;
+}
+
+TEST_F(EngineCrashTest, OfTwoResetsAtOnceOneCounts) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kNaps, {.id = "napper"}));
+  far.store->before_commit = [&](const Batch& /*batch*/) {
+    far.store->before_commit = nullptr;
+    EXPECT_FALSE(run_in_between(one, is_refused(one.engine->reset("napper", 1, "once more"))));
+  };
+  EXPECT_TRUE(run(far, is_refused(far.engine->reset("napper", 1, "once more"))));
+  EXPECT_EQ(run(far, far.engine->describe("napper")).value().state, RunState::kRunning);
+  EXPECT_EQ(count_rows(one, "run/"), 2U);
+}
+
+TEST_F(EngineCrashTest, AResetTakesTheIdOfNoOtherRun) {
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kNaps, {.id = "napper"}));
+  advance(10s);
+  EXPECT_EQ(run(one, started.result()), 0);
+  far.store->before_commit = [&](const Batch& /*batch*/) {
+    far.store->before_commit = nullptr;
+    static_cast<void>(run_in_between(one, one.engine->start(kNaps, {.id = "napper"})));
+  };
+  EXPECT_TRUE(run(far, is_refused(far.engine->reset("napper", 1, "once more"))));
+  EXPECT_EQ(run(far, far.engine->describe("napper")).value().state, RunState::kRunning);
+  EXPECT_EQ(count_rows(one, "run/"), 2U);
+}
+
 TEST_F(EngineCrashTest, WhoeverHasLetGoIsNoPartOfACircle) {
   Process& one = process();
   Process& two = process("second");

@@ -693,6 +693,15 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
       throw NoSuchRun("run '" + id + "' was purged");
     }
   }
+  // Somebody else may have reset it meanwhile, or have started another run of its id.
+  const std::string name_key = run_id_key(id_of(run->head, run->place));
+  const std::optional<Entry> name = co_await world_->store.get(name_key, Read::kApplied);
+  const bool is_last_of_name =
+      name ? read_row<record::RunName>(*name, "the name").place().uid() == run->place.uid
+           : run->head.state() != record::RunHead::CONTINUED;
+  if (!is_last_of_name) {
+    throw StoreBusy("another run goes on with the id '" + id + "' by now: try again");
+  }
   const StoreTime now = co_await world_->store.time();
   const RunPlace place = keys.place_of(world_->next_uid(now));
   record::RunHead head = run->head;
@@ -721,9 +730,14 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   old.set_continued_as(place.uid);
   Batch batch;
   batch.require_version(keys.run(run->place.uid), run->version);
+  if (name) {
+    batch.require_version(name_key, name->version);
+  } else {
+    batch.require_absent(name_key);
+  }
   batch.put(keys.run(run->place.uid), old.SerializeAsString());
   batch.put(keys.run(place.uid), head.SerializeAsString());
-  batch.put(run_id_key(head.id()), name_row(place));
+  batch.put(name_key, name_row(place));
   batch.put(keys.message(world_->next_uid(now)), message.SerializeAsString());
   for (std::uint64_t row = 0; row < rows; ++row) {
     batch.put(keys.journal_row(place.uid, row), journal[row].SerializeAsString());
