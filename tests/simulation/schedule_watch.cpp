@@ -17,14 +17,14 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 1'000'000;
-constexpr std::string_view kCells = "cell/execution/";
+constexpr std::string_view kCellsOfRuns = "cell/execution/";
 /// From when a schedule may look at the clock to when it has: others may run before it.
 constexpr Duration kLag = 2min;
 
 WallTime wall_of_store(std::int64_t ns) { return kFirstDay + Duration(ns); }
 
 std::optional<detail::ScheduleState> state_in(const Entry& entry) {
-  if (!entry.key.starts_with(kCells) || !entry.key.ends_with(detail::kScheduleCell)) {
+  if (!entry.key.starts_with(kCellsOfRuns) || !entry.key.ends_with(detail::kScheduleCell)) {
     return std::nullopt;
   }
   return detail::from_payload<detail::ScheduleState>(detail::Envelope(entry).value(), "cell");
@@ -88,7 +88,7 @@ ScheduleWatch::Runs ScheduleWatch::runs_of(const Timetable& timetable) {
 
 /// As it is shown at present.
 std::optional<detail::ScheduleState> ScheduleWatch::state_of(const Timetable& timetable) const {
-  for (const Entry& entry : rows(kCells)) {
+  for (const Entry& entry : rows(kCellsOfRuns)) {
     std::optional<detail::ScheduleState> state = state_in(entry);
     if (state && state->definition.name == timetable.name) {
       return state;
@@ -106,7 +106,7 @@ void ScheduleWatch::after_commit(const Batch& batch) {
   std::set<const Timetable*> with_runs;
   bool shows_states = false;
   for (const Batch::Write& write : batch.writes()) {
-    shows_states = shows_states || write.key.starts_with(kCells);
+    shows_states = shows_states || write.key.starts_with(kCellsOfRuns);
     if (write.key.starts_with(detail::kRunPrefix) && write.value) {
       with_runs.insert(timetable_of_run(detail::read_run_head({write.key, *write.value, 0}).id()));
     }
