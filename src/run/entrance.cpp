@@ -103,18 +103,18 @@ std::exception_ptr refusal_at(const Entrance& entrance, const Applicant& who) {
 
 /// All that go on or are queued at the gate beside `own`, in the order in which they came.
 std::vector<std::string> others_at(const GateRows& rows, const std::string& own_waiter) {
-  std::vector<const GateRows::Holder*> holders;
+  std::vector<std::pair<std::string_view, const GateRows::Holder*>> holders;
   holders.reserve(rows.holders().size());
   for (const auto& [key, holder] : rows.holders()) {
-    holders.push_back(&holder);
+    holders.emplace_back(key, &holder);
   }
-  // They are in the order of their keys, so this is the same each time.
-  std::ranges::stable_sort(holders, {}, [](const GateRows::Holder* holder) {
-    return std::tuple(holder->record.granted_at_ns(), holder->fence);
+  // The keys are their own, so that the order is the same each time.
+  std::ranges::sort(holders, {}, [](const auto& one) {
+    return std::tuple(one.second->record.granted_at_ns(), one.second->fence, one.first);
   });
   std::vector<std::string> ids;
   ids.reserve(holders.size());
-  for (const GateRows::Holder* holder : holders) {
+  for (const auto& [key, holder] : holders) {
     ids.push_back(holder->record.holder());
   }
   for (const auto& [key, waiter] : rows.waiters()) {

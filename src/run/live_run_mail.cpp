@@ -188,8 +188,13 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     }
     co_return stays;
   }
-  if (next_row_ > 0 && std::any_of(events.begin(), events.end(), is_loss)) {
-    std::stable_partition(events.begin(), events.end(), is_loss);
+  if (next_row_ > 0) {
+    auto front = events.begin();
+    for (auto mail = events.begin(); mail != events.end(); ++mail) {
+      if (is_loss(*mail)) {
+        std::rotate(front++, mail, mail + 1);
+      }
+    }
   }
   if (is_woken && next_row_ > 0 && !has_its_timers_) {
     Batch nothing_else;
