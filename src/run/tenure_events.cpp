@@ -20,7 +20,8 @@ record::RunEvent event_of(record::RunEvent::Kind kind, std::uint64_t operation =
   return event;
 }
 
-Mail mail_of(std::string key, record::RunMessage message) {
+/// Takes the event out of the message.
+Mail mail_of(std::string key, record::RunMessage& message) {
   Mail mail;
   mail.consumed = std::move(key);
   mail.reply_key = message.reply_key();
@@ -229,7 +230,7 @@ bool Tenure::take_here(const std::string& key, record::RunMessage& message,
     }
     run = found->second;
   }
-  Mail mail = mail_of(key, std::move(message));
+  Mail mail = mail_of(key, message);
   switch (run->take(mail)) {
     case LiveRun::Taken::kNot: {
       *message.mutable_event() = std::move(mail.event);
@@ -249,7 +250,7 @@ bool Tenure::take_here(const std::string& key, record::RunMessage& message,
 Task<void> Tenure::pass_on(std::string key, record::RunMessage message) {
   const std::string uid = message.uid();
   const record::RunMessage whole = message;
-  const Whereabouts where = co_await deliver(uid, mail_of(key, std::move(message)));
+  const Whereabouts where = co_await deliver(uid, mail_of(key, message));
   if (where == Whereabouts::kGone) {
     co_await answer_for_the_gone(std::move(key), whole);
   }
@@ -291,7 +292,8 @@ Task<std::vector<Mail>> Tenure::mail_set_aside(std::string uid) {
   for (const std::string& key : rows) {
     const std::optional<Entry> row = co_await world_->store.get(key, Read::kApplied);
     if (row && key.starts_with(keys_.inbox())) {
-      mails.push_back(mail_of(key, read_row<record::RunMessage>(*row, "the message to a run")));
+      auto message = read_row<record::RunMessage>(*row, "the message to a run");
+      mails.push_back(mail_of(key, message));
     } else if (row) {
       mails.push_back(mail_of_timer(key, read_timer_key(key, keys_.timers())));
     }
