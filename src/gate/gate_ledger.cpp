@@ -167,11 +167,19 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
     }
     Prepared prepared;
     prepared.changed.after = rows->head_version();
-    // If something is wrong, it may be what was known: no commit will tell.
+    std::vector<std::string> missing;
+    bool needs_more_waiters = false;
     bool is_wrong = false;
     try {
       prepared.changed.served = plan(*rows, leases_, now);
+      missing = leases_.take_missing();
+      needs_more_waiters = prepared.changed.served.needs_more_waiters;
+      const bool is_complete = missing.empty() && !needs_more_waiters;
+      if (terms.check && is_complete && rows->changed()) {
+        co_await terms.check(*rows);
+      }
     } catch (const Error&) {
+      // It may be what was known that is wrong, and no commit will tell.
       if (!known_before) {
         throw;
       }
@@ -181,8 +189,6 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       leases_.forget();
       continue;
     }
-    std::vector<std::string> missing = leases_.take_missing();
-    const bool needs_more_waiters = prepared.changed.served.needs_more_waiters;
     if (!missing.empty() || needs_more_waiters) {
       co_await read_leases(std::move(missing), terms.now, store_now);
       waiters_max *= needs_more_waiters ? 4 : 1;
@@ -199,20 +205,6 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       }
       prepared.rows = std::move(rows);
       co_return prepared;
-    }
-    if (terms.check) {
-      try {
-        co_await terms.check(*rows);
-      } catch (const Error&) {
-        if (!known_before) {
-          throw;
-        }
-        is_wrong = true;
-      }
-      if (is_wrong) {
-        leases_.forget();
-        continue;
-      }
     }
     if (has_old_grants(rows->head(), now)) {
       co_await drop_old_grants(*rows, now);

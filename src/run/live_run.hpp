@@ -125,10 +125,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// What was under way goes on.
   void resume();
   void resume_steps();
-  /// It is about to be driven, after so many others, and may have waited for so long that nothing
-  /// of it is in the processor's caches. Once for each number below `kFetchSteps`, from the highest
-  /// on.
-  void fetch_ahead(std::size_t steps_left) const;
+  /// It is about to be driven, and may have waited for so long that nothing of it is in the
+  /// processor's caches. Not for the first step, which is the object itself.
+  void fetch_ahead(FetchStep step) const;
   /// The first activation, in the commit that makes the run, unless it has to wait. `extra` is
   /// added to that, and what it does at the gates of its workflow. If it comes to nothing, the
   /// tenure has forgotten the run.

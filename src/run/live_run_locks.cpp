@@ -6,7 +6,6 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
-#include "fetch_steps.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
 #include "permit_run.hpp"
@@ -265,18 +264,18 @@ void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& w
   for (Outgoing& out : messages_of(gates.committed(version))) {
     hand_over(std::move(out), writing);
   }
-  for (const auto& [waiter, before] : gates.next_in_line()) {
+  for (const auto& [waiter, step] : gates.next_in_line()) {
     if (!waiter->has_notice()) {
       continue;
     }
     const std::string& message_key = waiter->notice().key();
     if (message_key.starts_with(tenure_->keys().inbox())) {
-      tenure_->fetch_ahead(waiter->owner(), before);
+      tenure_->fetch_ahead(waiter->owner(), step);
       continue;
     }
     const RunPlace place = place_in_message_key(message_key, waiter->owner());
     if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
-      there->fetch_ahead(place.uid, before);
+      there->fetch_ahead(place.uid, step);
     }
   }
 }
@@ -306,21 +305,19 @@ void LiveRun::after_commit_of(LockChanges& changes, Activated& activated, Writin
   changes.gates = {};  // Others may have their turn.
 }
 
-/// Where each of them lies is said by the one before it, so it takes a step each, one turn after
-/// the other, until nothing has to be waited for when the run's own turn comes.
-void LiveRun::fetch_ahead(std::size_t steps_left) const {
+void LiveRun::fetch_ahead(FetchStep step) const {
   const std::lock_guard lock(mutex_);
   if (driven_ || locks_.empty()) {
     return;
   }
   const auto& [operation, open] = *locks_.begin();
-  if (steps_left + 2 == kFetchSteps) {
+  if (step == FetchStep::kParts) {
     detail::fetch_ahead(&*locks_.begin(), sizeof(*locks_.begin()));
-  } else if (steps_left + 3 == kFetchSteps) {
+  } else if (step == FetchStep::kOperation) {
     detail::fetch_ahead(open.gate.data());
     detail::fetch_ahead(open.holder_key.data(), open.holder_key.size());
   }
-  machine_.fetch_ahead(steps_left);
+  machine_.fetch_ahead(step);
 }
 
 /// The first one that is in memory here is driven next by whoever drives this one: to send it a

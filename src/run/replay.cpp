@@ -213,19 +213,17 @@ ReplayVerdict check_replay_of(std::string_view name, const WorkflowCode& code,
       throw InvalidArgument("an answer of the recorded run '" + run.id + "' is damaged");
     }
   }
-  RunMachine machine(code, {run.id,
-                            run.type,
-                            run.input,
-                            run.uid,
-                            run.root_id,
-                            run.parent_id,
-                            run.started_at,
-                            run.requests_done,
-                            run.root_uid,
-                            std::move(answers),
-                            {},
-                            0,
-                            run.random_uid});
+  RunMachine machine(code, {.id = run.id,
+                            .type = run.type,
+                            .input = run.input,
+                            .uid = run.uid,
+                            .root_id = run.root_id,
+                            .parent_id = run.parent_id,
+                            .started_at = run.started_at,
+                            .requests_done = run.requests_done,
+                            .root_uid = run.root_uid,
+                            .answers = std::move(answers),
+                            .random_uid = run.random_uid});
   ReplayVerdict verdict;
   try {
     for (; verdict.rows < run.rows.size(); ++verdict.rows) {

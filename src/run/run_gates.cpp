@@ -15,7 +15,6 @@
 #include <holdfast/error.hpp>
 #include <holdfast/store_error.hpp>
 
-#include "fetch_steps.hpp"
 #include "gate/gate_deadlock.hpp"
 #include "gate/gate_keys.hpp"
 #include "gate/gate_rows.hpp"
@@ -362,7 +361,7 @@ std::vector<RunGates::Change::InLine> RunGates::Change::next_in_line() const {
     std::size_t before = 0;
     for (auto one = rows->waiters().begin(); one != rows->waiters().end() && before < kFetchSteps;
          ++one) {
-      next.push_back({&one->second.record, before++});
+      next.push_back({&one->second.record, static_cast<FetchStep>(before++)});
     }
   }
   return next;

@@ -3,7 +3,6 @@
 
 #include <boost/json/value.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -22,6 +21,7 @@
 #include <holdfast/task.hpp>
 
 #include "bell.hpp"
+#include "fetch_steps.hpp"
 #include "gate/gate_ledger.hpp"
 #include "gate/gate_rules.hpp"
 
@@ -123,10 +123,10 @@ class RunGates {
       std::optional<LockGrant> grant;  ///< Nothing: it gives way.
     };
     [[nodiscard]] std::vector<Told> committed(Version version);
-    /// One who waits where some were let in, and how many are before it.
+    /// One who waits where some were let in, and how far it is to be fetched ahead.
     struct InLine {
       const record::GateWaiter* waiter;
-      std::size_t before;
+      FetchStep step;
     };
     /// After that: the first ones of long queues.
     [[nodiscard]] std::vector<InLine> next_in_line() const;

@@ -9,7 +9,6 @@
 #include <holdfast/detail/frame_allocator.hpp>
 #include <holdfast/store_error.hpp>
 
-#include "fetch_steps.hpp"
 #include "run_failure.hpp"
 #include "run_payload.hpp"
 #include "stable_hash.hpp"
@@ -587,9 +586,9 @@ void RunMachine::withdraw_given_up() {
   withdrawn_.clear();
 }
 
-void RunMachine::fetch_ahead(std::size_t steps_left) const noexcept {
+void RunMachine::fetch_ahead(FetchStep step) const noexcept {
   constexpr std::size_t kOfFrame = 256;
-  if (steps_left + 2 == kFetchSteps) {
+  if (step == FetchStep::kParts) {
     pending_.fetch_ahead();
     detail::fetch_ahead(facts_.uid.data());
     detail::fetch_ahead(facts_.id.data());
@@ -600,7 +599,7 @@ void RunMachine::fetch_ahead(std::size_t steps_left) const noexcept {
       detail::fetch_ahead(root_.address(), kOfFrame);
     }
   } else if (const RunOperation* const first = pending_.first(); first != nullptr) {
-    if (steps_left + 3 == kFetchSteps) {
+    if (step == FetchStep::kOperation) {
       detail::fetch_ahead(first, sizeof(RunOperation));
     } else {
       detail::fetch_ahead(first->waiting_frame(), kOfFrame);

@@ -20,6 +20,7 @@
 #include <holdfast/executor.hpp>
 #include <holdfast/workflow.hpp>
 
+#include "fetch_steps.hpp"
 #include "pending_operations.hpp"
 #include "recent_requests.hpp"
 #include "run_handlers.hpp"
@@ -167,8 +168,9 @@ class RunMachine {
   /// The code does not go on: what its frames hold is destroyed where it stands.
   ~RunMachine();
 
-  /// The first time with `STARTED`. Not after the end. What is held comes before `events`. The
-  /// record has those that the run took: not what is behind its end, which stays in `events`.
+  /// The first time with `STARTED`. Not after the end. What is held comes before `events`, but
+  /// behind locks that are lost, if these are the first. The record has those that the run took:
+  /// not what is behind its end, which stays in `events`.
   [[nodiscard]] Activated activate_from(StoreTime now, std::span<record::RunEvent> events);
   [[nodiscard]] Activated activate(StoreTime now, std::vector<record::RunEvent> events) {
     return activate_from(now, events);
@@ -184,7 +186,7 @@ class RunMachine {
   [[nodiscard]] bool has_held() const noexcept { return !held_.empty(); }
   /// What an activation will look at, if the machine itself is in the processor's caches: as for
   /// `LiveRun::fetch_ahead`.
-  void fetch_ahead(std::size_t steps_left) const noexcept;
+  void fetch_ahead(FetchStep step) const noexcept;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
   /// Throws `NoSuchHandler`, `BadPayload`, and what the handler throws. Between activations.

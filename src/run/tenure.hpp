@@ -97,7 +97,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] bool take_here(const std::string& key, record::RunMessage& message,
                                std::shared_ptr<LiveRun>& to_drive);
   /// See `LiveRun::fetch_ahead`.
-  void fetch_ahead(const std::string& uid, std::size_t steps_left) const;
+  void fetch_ahead(const std::string& uid, FetchStep step) const;
   /// Before the inbox is read: what was erased by now will not be seen again.
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.

@@ -5,7 +5,6 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
-#include "fetch_steps.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
 
@@ -199,7 +198,7 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   taken_.erase(key);
 }
 
-void Tenure::fetch_ahead(const std::string& uid, std::size_t steps_left) const {
+void Tenure::fetch_ahead(const std::string& uid, FetchStep step) const {
   std::shared_ptr<LiveRun> run;
   {
     const std::lock_guard lock(mutex_);
@@ -207,13 +206,13 @@ void Tenure::fetch_ahead(const std::string& uid, std::size_t steps_left) const {
     if (found == runs_.end()) {
       return;
     }
-    if (steps_left + 1 == kFetchSteps) {
+    if (step == FetchStep::kObject) {
       detail::fetch_ahead(found->second.get(), sizeof(LiveRun));
       return;
     }
     run = found->second;
   }
-  run->fetch_ahead(steps_left);
+  run->fetch_ahead(step);
 }
 
 bool Tenure::take_here(const std::string& key, record::RunMessage& message,

@@ -34,7 +34,7 @@ class Neighbours {
 
   /// During a turn: whether those before it have left nothing open. One who sets this to false when
   /// its turn begins, and to true when it ends well, is noticed by the next one if it dies in
-  /// between.
+  /// between. Not after all have gone, or the machine: whoever comes first then knows nothing.
   [[nodiscard]] virtual bool is_settled() const noexcept = 0;
   virtual void set_settled(bool settled) noexcept = 0;
 

@@ -19,9 +19,10 @@ namespace holdfast::detail {
 /// Neighbours on one host: a small file beside the store that its processes lock and map.
 ///
 /// Its bytes are hints that anyone's crash may leave in disorder, and the first one to open it
-/// tidies up; only the mark is kept. Who has the turn is known to the kernel alone, which takes it
-/// from the dead. Nobody deletes the file: processes that have different files open do not know of
-/// each other. Nor may anybody shorten it while it is in use.
+/// tidies up; only the mark is kept, and, as long as somebody has it open, whether the last turn
+/// ended well. Who has the turn is known to the kernel alone, which takes it from the dead. Nobody
+/// deletes the file: processes that have different files open do not know of each other. Nor may
+/// anybody shorten it while it is in use.
 ///
 /// One thread takes turns, publishes and marks; another may wait for news at the same time; any may
 /// interrupt. After fork() the child must not use its copy of the object, but for destroying it. A

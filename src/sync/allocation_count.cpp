@@ -9,32 +9,9 @@
 
 namespace {
 
-/// Each thread has one of its own: to count in one place, they would wait for each other at every
-/// allocation, and what has threads would be measured as slower than it is.
-struct alignas(64) Count {
-  std::atomic<std::size_t> value = 0;
-  Count* next = nullptr;
-};
-std::atomic<Count*> counts = nullptr;
+std::atomic<std::size_t> count = 0;
 
-/// Stays when the thread ends. By hand, as what is counted cannot be used in here.
-Count& new_count() noexcept {
-  void* const memory = std::aligned_alloc(alignof(Count), sizeof(Count));
-  if (memory == nullptr) {
-    std::abort();
-  }
-  Count* const count = new (memory) Count;
-  count->next = counts.load();
-  while (!counts.compare_exchange_weak(count->next, count)) {
-  }
-  return *count;
-}
-
-void count_one() noexcept {
-  thread_local std::atomic<std::size_t>& own = new_count().value;
-  // Nobody else writes it.
-  own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
+void count_one() noexcept { count.fetch_add(1, std::memory_order_relaxed); }
 
 void* counted(void* memory) {
   if (memory == nullptr) {
@@ -48,13 +25,7 @@ void* counted(void* memory) {
 
 namespace holdfast {
 
-std::size_t allocation_count() noexcept {
-  std::size_t sum = 0;
-  for (const Count* count = counts; count != nullptr; count = count->next) {
-    sum += count->value;
-  }
-  return sum;
-}
+std::size_t allocation_count() noexcept { return count; }
 
 }  // namespace holdfast
 
