@@ -114,6 +114,7 @@ bool Committer::is_enough(const RowList& rows, std::size_t batches) const noexce
 bool Committer::can_decide_at_once(const Batch& batch) {
   return has_turn_ && !yielding_ && !deciding_ && queue_.empty() &&
          !is_enough(rows_.gathered(), gathered_batches_) &&
+         !is_enough(rows_.kept_back(), gathered_batches_) &&
          std::all_of(batch.conditions().begin(), batch.conditions().end(),
                      [&](const auto& condition) { return !has_to_be_read(condition); });
 }
@@ -132,7 +133,7 @@ bool Committer::complete_when_decided(Request& request) {
     return true;
   }
   // Also a refusal waits for what it is founded on.
-  (rows_.gathered().empty() ? for_writing_ : for_gathering_).requests.push_back(&request);
+  (gathered_batches_ == 0 ? for_writing_ : for_gathering_).requests.push_back(&request);
   return false;
 }
 
@@ -330,7 +331,7 @@ void Committer::refuse_queued(Lock& lock, const std::exception_ptr& error, TimeP
 void Committer::write_all_there_is(Lock& lock) {
   while (!failed_ && has_work(lock)) {
     const bool last_of_turn = yielding_;
-    if (next_is_alone() && rows_.gathered().empty() && !yielding_) {
+    if (next_is_alone() && gathered_batches_ == 0 && !yielding_) {
       transact(lock);
     } else if (write_group(lock)) {
       commit_written(lock);
@@ -344,7 +345,7 @@ void Committer::write_all_there_is(Lock& lock) {
 
 /// Whoever was just answered often has more to say, and would have to wake this thread.
 bool Committer::has_work(Lock& lock) {
-  const auto is_work = [&] { return !queue_.empty() || !rows_.gathered().empty(); };
+  const auto is_work = [&] { return !queue_.empty() || gathered_batches_ > 0; };
   if (!is_work() && !yielding_ && answered_ > 0) {
     const std::uint64_t next = arrived_ + 1;
     lock.unlock();
@@ -360,15 +361,15 @@ bool Committer::write_group(Lock& lock) {
     if (!yielding_) {
       decide_queued(lock);
     }
-    if (!rows_.gathered().empty() && !write_gathered(lock, rows_.take())) {
+    if (gathered_batches_ > 0 && !write_gathered(lock, rows_.take())) {
       return false;
     }
   } while (more_is_coming(lock));
   // With all that was decided by now: it may be what became of rows that were kept back.
-  if (!rows_.kept_back().empty() && !write_gathered(lock, rows_.take_all())) {
+  if (rows_.has_kept_back() && !write_gathered(lock, rows_.take_all())) {
     return false;
   }
-  return !rows_.taken().empty();
+  return written_batches_ > 0;
 }
 
 /// A group should be worth its sync. Those who were answered a moment ago are about to come back,
@@ -378,7 +379,7 @@ bool Committer::more_is_coming(Lock& lock) {
   const auto worth = static_cast<std::uint64_t>(kWorthOfSync * cost_.of_sync /
                                                 std::max<Duration>(cost_.of_key, Duration(1)));
   const auto is_more = [&] {
-    return (!queue_.empty() && !next_is_alone()) || !rows_.gathered().empty();
+    return (!queue_.empty() && !next_is_alone()) || gathered_batches_ > 0;
   };
   if (yielding_ || is_enough(rows_.taken(), written_batches_) ||
       is_enough(rows_.kept_back(), written_batches_)) {
@@ -396,8 +397,8 @@ bool Committer::more_is_coming(Lock& lock) {
 
 std::vector<Committer::Request*> Committer::take_queued() {
   std::vector<Request*> taken;
-  std::size_t bytes = rows_.gathered().bytes();
-  std::size_t keys = rows_.gathered().size();
+  std::size_t bytes = rows_.gathered().bytes() + rows_.kept_back().bytes();
+  std::size_t keys = rows_.gathered().size() + rows_.kept_back().size();
   while (!queue_.empty() && !next_is_alone() && bytes < limits_.group_bytes_max &&
          keys < limits_.group_keys_max &&
          gathered_batches_ + taken.size() < limits_.group_batches_max) {

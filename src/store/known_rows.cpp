@@ -13,6 +13,7 @@ namespace holdfast::detail {
 
 void RowList::push(Row& row) noexcept {
   row.next_ = nullptr;
+  row.previous_ = last_;
   (first_ == nullptr ? first_ : last_->next_) = &row;
   last_ = &row;
   ++size_;
@@ -21,7 +22,7 @@ void RowList::push(Row& row) noexcept {
 
 void RowList::push_front(Row& row) noexcept {
   row.next_ = first_;
-  last_ = first_ == nullptr ? &row : last_;
+  (first_ == nullptr ? last_ : first_->previous_) = &row;
   first_ = &row;
   ++size_;
   bytes_ += bytes_of(row);
@@ -38,10 +39,15 @@ Row& RowList::pop() noexcept {
     }
     fetch_ahead(next.next_, sizeof(Row));
   }
-  first_ = row.next_;
+  remove(row);
+  return row;
+}
+
+void RowList::remove(Row& row) noexcept {
+  (&row == first_ ? first_ : row.previous_->next_) = row.next_;
+  (&row == last_ ? last_ : row.next_->previous_) = row.previous_;
   --size_;
   bytes_ -= bytes_of(row);
-  return row;
 }
 
 void RowList::append(RowList& other) noexcept {
@@ -49,6 +55,7 @@ void RowList::append(RowList& other) noexcept {
     return;
   }
   (first_ == nullptr ? first_ : last_->next_) = other.first_;
+  other.first_->previous_ = last_;
   last_ = other.last_;
   size_ += other.size_;
   bytes_ += other.bytes_;
@@ -90,55 +97,52 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
   RowList* const same = place != index_.end() ? list_to_be_written(*place->row) : nullptr;
   if (same != nullptr) {
     Row& row = *place->row;
+    if (!value && row.on_disk_ == OnDisk::kNothing && !row.supersedes_) {
+      same->remove(row);  // It came and went, and need not be known.
+      index_.erase(place);
+      recycle(row);
+      return;
+    }
     same->bytes_ -= RowList::bytes_of(row);
     row.value = std::move(value);
     row.version = version;
     same->bytes_ += RowList::bytes_of(row);
     return;
   }
+  const bool is_new = on_disk == OnDisk::kNothing;
   Row& row = make(std::move(key), std::move(value), version);
-  row.gathering_ = gathering_;
+  row.gathering_ = is_new ? transaction_ : gathering_;
   row.on_disk_ = on_disk;
-  gathered_.push(row);
+  (is_new ? kept_back_ : gathered_).push(row);
+  has_kept_back_ = has_kept_back_ || is_new;
   if (place == index_.end()) {
     index_.insert({&row});
   } else {
+    row.supersedes_ = true;
     std::exchange(place->row, &row)->superseded_ = true;
   }
 }
 
 RowList* KnownRows::list_to_be_written(const Row& row) noexcept {
-  if (row.kept_back_) {
-    return &kept_back_;
+  if (row.on_disk_ == OnDisk::kNothing) {
+    return row.gathering_ == transaction_ ? &kept_back_ : nullptr;
   }
   return row.gathering_ == gathering_ ? &gathered_ : nullptr;
 }
 
 RowList KnownRows::take() noexcept {
   ++gathering_;
-  RowList taken;
-  while (!gathered_.empty()) {
-    Row& row = gathered_.pop();
-    row.kept_back_ = row.on_disk_ == OnDisk::kNothing;
-    (row.kept_back_ ? kept_back_ : taken).push(row);
-  }
-  RowList copy = taken;
-  taken_.append(copy);
+  RowList taken = gathered_;
+  taken_.append(gathered_);
   return taken;
 }
 
 RowList KnownRows::take_all() noexcept {
-  ++gathering_;
-  RowList taken;
-  while (!kept_back_.empty()) {
-    Row& row = kept_back_.pop();
-    row.kept_back_ = false;
-    taken.push(row);
-  }
-  taken.append(gathered_);
-  RowList copy = taken;
-  taken_.append(copy);
-  return taken;
+  ++transaction_;
+  has_kept_back_ = false;
+  kept_back_.append(gathered_);
+  std::swap(kept_back_, gathered_);
+  return take();
 }
 
 void KnownRows::learn(std::string key, std::optional<std::string> value, Version version) {
@@ -176,7 +180,7 @@ Row& KnownRows::make(std::string key, std::optional<std::string> value, Version 
   row.value = std::move(value);
   row.version = version;
   row.gathering_ = 0;
-  row.kept_back_ = false;
+  row.supersedes_ = false;
   row.superseded_ = false;
   row.on_disk_ = OnDisk::kUnknown;
   row.used_ = false;
@@ -222,6 +226,7 @@ void KnownRows::recycle(Row& row) noexcept {
 void KnownRows::clear() noexcept {
   index_.clear();
   gaps_.clear();
+  has_kept_back_ = false;
   for (RowList* rows : {&gathered_, &kept_back_, &taken_, &on_disk_}) {
     destroy(*rows);
   }

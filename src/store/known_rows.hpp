@@ -40,9 +40,10 @@ struct Row {
   friend class RowList;
   friend class KnownRows;
   Row* next_ = nullptr;
+  Row* previous_ = nullptr;            // Not of the first one.
   std::size_t hash_ = 0;               // Of the key, which is in no cache when it is forgotten.
   std::uint64_t gathering_ = 0;        // In which it was gathered; 0: it was read from the disk.
-  bool kept_back_ = false;             // Gathered earlier, and not taken yet.
+  bool supersedes_ = false;            // There was an older row of this key when it was made.
   bool superseded_ = false;            // There is a younger row of this key.
   OnDisk on_disk_ = OnDisk::kUnknown;  // When it was gathered.
   bool used_ = false;                  // Since it was last considered whether to forget it.
@@ -71,6 +72,7 @@ class RowList {
   void push(Row& row) noexcept;
   void push_front(Row& row) noexcept;
   Row& pop() noexcept;
+  void remove(Row& row) noexcept;
   void append(RowList& other) noexcept;
 
   Row* first_ = nullptr;
@@ -92,7 +94,8 @@ struct KnownRowsLimits {
 ///
 /// A row that a batch writes is gathered first, then taken to be written, then on the disk. Rows
 /// that were taken do not change any more; a younger one takes their place. Those that are new are
-/// taken last of a transaction: some are gone by then, and were there for the next batch only.
+/// kept back, and taken last of a transaction: some are gone by then, and were there for the next
+/// batch only.
 class KnownRows {
  public:
   explicit KnownRows(const KnownRowsLimits& limits = {}) noexcept : limits_(limits) {}
@@ -108,11 +111,14 @@ class KnownRows {
   void gather(std::string key, std::optional<std::string> value, Version version,
               OnDisk on_disk = OnDisk::kUnknown);
   [[nodiscard]] const RowList& gathered() const noexcept { return gathered_; }
-  /// What was gathered, and left by `take`.
+  /// What was gathered, and is left by `take`, as it is new.
   [[nodiscard]] const RowList& kept_back() const noexcept { return kept_back_; }
+  /// Some were, though they may be gone by now. Then all that was gathered has to be taken: whoever
+  /// made them go belongs to the same transaction as whoever wrote them.
+  [[nodiscard]] bool has_kept_back() const noexcept { return has_kept_back_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
-  /// What was gathered, but for what is new. May be read without a lock until `wrote`.
+  /// What was gathered, but for what is kept back. May be read without a lock until `wrote`.
   RowList take() noexcept;
   /// All that was gathered. May be read likewise.
   RowList take_all() noexcept;
@@ -171,9 +177,11 @@ class KnownRows {
   boost::unordered_flat_set<Place, Hash, SameKey> index_;  // The youngest of each key.
   RowList gathered_;
   RowList kept_back_;
+  bool has_kept_back_ = false;
   RowList taken_;
   RowList on_disk_;
-  std::uint64_t gathering_ = 1;  // Counts them: each ends with `take`.
+  std::uint64_t gathering_ = 1;    // Counts them: each ends with `take`.
+  std::uint64_t transaction_ = 1;  // For what is kept back: each ends with `take_all`.
   Gaps gaps_;
   RowList spare_;  // To be used again: what they have of memory need not be asked for.
 };
