@@ -69,6 +69,10 @@ class Batch {
   Batch& put_new(std::string key, std::string value);
   /// Erasing a key that does not exist is no error.
   Batch& erase(std::string_view key);
+  template <std::same_as<std::string> Key>
+  Batch& erase(Key&& key) {
+    return erase_owned(std::forward<Key>(key));
+  }
 
   /// Adds the conditions and writes of `other` behind those of this one.
   Batch& append(Batch other);
@@ -84,6 +88,7 @@ class Batch {
 
  private:
   Batch& put_owned(std::string key, std::string value, bool is_new = false);
+  Batch& erase_owned(std::string key);
   Batch& add_condition(Kind kind, std::string_view key, Version version);
 
   std::vector<Condition> conditions_;

@@ -35,9 +35,9 @@ class WaitingWorld {
       : store_(store), batch_(batch), leaving_(leaving.begin(), leaving.end()) {}
 
   [[nodiscard]] Task<void> explore(const GateRows& rows, std::string waiter_key,
-                                   record::GateWaiter waiter) {
+                                   SharedRequest request) {
     now_ = co_await store_.time();
-    add_asking(rows.keys().name(), waiter_key, waiter);
+    add_asking(rows.keys().name(), waiter_key, request);
     Gate& gate = gates_.emplace(rows.keys().name(), Gate{}).first->second;
     gate.head = rows.head();
     gate.waiters = shapes_of(rows);
@@ -123,20 +123,20 @@ class WaitingWorld {
       if (shapes.size() == kWaitersAhead) {
         break;
       }
-      shapes.emplace(key, Shape{waiter.record.weight(), waiter.record.shared()});
+      shapes.emplace(key, Shape{waiter.request->weight, waiter.request->shared});
     }
     return shapes;
   }
 
   void add_asking(const std::string& gate, const std::string& waiter_key,
-                  const record::GateWaiter& waiter) {
-    for (const std::string& name : waiter.actors()) {
-      std::string key = wait_key(waiter.lease_key(), name);
+                  const SharedRequest& request) {
+    for (const std::string& name : request->actors) {
+      std::string key = wait_key(request->lease_key, name);
       Actor& actor = actors_.emplace(key, Actor{}).first->second;
-      actor.name = waiter.holder();
+      actor.name = request->holder;
       actor.gate = gate;
-      actor.member = {waiter_key, 0, waiter};
-      actor.shape = {waiter.weight(), waiter.shared()};
+      actor.member = {waiter_key, 0, request};
+      actor.shape = {request->weight, request->shared};
       asking_.push_back(std::move(key));
     }
   }
@@ -160,19 +160,19 @@ class WaitingWorld {
 
   Task<void> add_holders(Gate& gate, const GateRows& rows) {
     for (const auto& [key, holder] : rows.holders()) {
-      const record::GateHolder& record = holder.record;
+      const GateRequest& request = *holder.request;
       if (leaving_.contains(key)) {
         continue;
       }
-      const bool alive = co_await is_alive(record.lease_key());
-      if (!alive || record.actor().empty()) {
+      const bool alive = co_await is_alive(request.lease_key);
+      if (!alive || request.actors.empty()) {
         continue;
       }
-      std::string actor = wait_key(record.lease_key(), record.actor());
+      std::string actor = wait_key(request.lease_key, request.actors.front());
       if (!actors_.contains(actor)) {
-        co_await add_actor(actor, record.holder());
+        co_await add_actor(actor, request.holder);
       }
-      gate.holds.push_back({std::move(actor), record.holder(), {record.weight(), record.shared()}});
+      gate.holds.push_back({std::move(actor), request.holder, {request.weight, request.shared}});
     }
   }
 
@@ -212,17 +212,15 @@ class WaitingWorld {
     if (!waiter) {
       co_return;
     }
-    GateRows its_gate{GateKeys(wait.gate())};
-    its_gate.read_waiter(*waiter);
-    const record::GateWaiter& record = its_gate.waiters().begin()->second.record;
+    const SharedRequest request = read_waiter(*waiter).request;
     // It may have waited in another process than it holds in, and only that one is dead.
-    const bool alive = co_await is_alive(record.lease_key());
+    const bool alive = co_await is_alive(request->lease_key);
     if (!alive) {
       co_return;
     }
     actor.gate = wait.gate();
-    actor.member = {wait.waiter_key(), waiter->version, record};
-    actor.shape = {record.weight(), record.shared()};
+    actor.member = {wait.waiter_key(), waiter->version, request};
+    actor.shape = {request->weight, request->shared};
     if (gates_.emplace(wait.gate(), Gate{}).second) {
       to_visit_.push_back(wait.gate());
     }
@@ -335,10 +333,10 @@ class WaitingWorld {
 }  // namespace
 
 Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
-                              record::GateWaiter waiter, std::vector<std::string> leaving,
+                              SharedRequest request, std::vector<std::string> leaving,
                               ChooseVictim choose) {
   WaitingWorld world(store, rows.batch(), std::move(leaving));
-  co_await world.explore(rows, std::move(waiter_key), std::move(waiter));
+  co_await world.explore(rows, std::move(waiter_key), std::move(request));
   while (auto found = world.circle()) {
     const std::optional<std::size_t> victim = choose ? choose(*found) : std::nullopt;
     if (!victim) {

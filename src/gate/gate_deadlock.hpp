@@ -24,7 +24,7 @@ struct DeadlockCircle {
   struct Member {
     std::string waiter_key;
     Version version = 0;  ///< Of that row; zero: it is the one that asks.
-    record::GateWaiter waiter;
+    SharedRequest request;
   };
   std::vector<DeadlockStep> steps;
   std::vector<Member> members;  ///< One for each step.
@@ -33,10 +33,10 @@ struct DeadlockCircle {
 /// Who gives way, of those who wait already, and will leave the queue; nothing: whoever asks.
 using ChooseVictim = std::function<std::optional<std::size_t>(const DeadlockCircle&)>;
 
-/// Throws `DeadlockError` if `waiter`, who is about to wait at `rows`, would wait for one who waits
-/// for it: then nobody of them could ever go on. Otherwise it adds to the batch of `rows` what has
-/// to be so still when that is committed, so that of two who close a circle at once one will see
-/// it.
+/// Throws `DeadlockError` if whoever asks, and is about to wait at `rows`, would wait for one who
+/// waits for it: then nobody of them could ever go on. Otherwise it adds to the batch of `rows`
+/// what has to be so still when that is committed, so that of two who close a circle at once one
+/// will see it.
 ///
 /// Reckons with capacities, weights and readers, and passes over the dead. Holders who are not
 /// known as actors never wait.
@@ -44,13 +44,13 @@ using ChooseVictim = std::function<std::optional<std::size_t>(const DeadlockCirc
 /// `leaving` are keys of holders that end with the same commit: they count no more. `choose` is
 /// asked for each circle; that the one it chose waits still becomes a condition of the batch.
 [[nodiscard]] Task<void> check_for_deadlock(Store& store, GateRows& rows, std::string waiter_key,
-                                            record::GateWaiter waiter,
+                                            SharedRequest request,
                                             std::vector<std::string> leaving = {},
                                             ChooseVictim choose = {});
 
 /// A wait for the end of somebody else, instead of one at a gate.
 struct WaitForEnd {
-  std::vector<std::string> actors;  ///< Who waits, and those who wait for that; see `GateWaiter`.
+  std::vector<std::string> actors;  ///< Who waits, and those who wait for that; see `GateRequest`.
   std::string name;                 ///< For people.
   std::string of_actor;
   std::string of_name;

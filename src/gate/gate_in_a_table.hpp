@@ -87,7 +87,7 @@ class Gate {
     change(now, [&](GateRows& rows, KnownLeases& leases) {
       define(rows, definition_);
       check_request(rows, request);
-      asked = detail::ask(rows, leases, request, at(now));
+      asked = detail::ask(rows, leases, std::make_shared<const GateRequest>(request), at(now));
       return asked.served.needs_more_waiters;
     });
     return asked;
@@ -150,7 +150,7 @@ class Gate {
     std::vector<std::string> names;
     const GateRows read = rows();
     for (const auto& [key, holder] : read.holders()) {
-      names.push_back(holder.record.holder());
+      names.push_back(holder.request->holder);
     }
     std::ranges::sort(names);
     return names;
@@ -163,7 +163,7 @@ class Gate {
     std::vector<std::string> names;
     const GateRows read = rows();
     for (const auto& [key, waiter] : read.waiters()) {
-      names.push_back(waiter.record.holder());
+      names.push_back(waiter.request->holder);
     }
     return names;
   }

@@ -30,19 +30,20 @@ GateTie shown_tie(record::GateGrant::Tie tie) {
   return record::GateGrant::Tie_IsValid(tie) ? static_cast<GateTie>(tie) : GateTie::kUnknown;
 }
 
-GateWaiterInfo info_of(const detail::GateRows::Waiter& waiter) {
+GateWaiterInfo info_of(const detail::GateWaiter& waiter) {
+  const detail::GateRequest& request = *waiter.request;
   GateWaiterInfo info;
-  info.holder = waiter.record.holder();
-  info.weight = waiter.record.weight();
-  info.shared = waiter.record.shared();
-  info.priority = waiter.record.priority();
-  info.asked_at = store_time(waiter.record.asked_at_ns());
-  if (waiter.record.deadline_ns() != 0) {
-    info.deadline = store_time(waiter.record.deadline_ns());
+  info.holder = request.holder;
+  info.weight = request.weight;
+  info.shared = request.shared;
+  info.priority = request.priority;
+  info.asked_at = waiter.asked_at;
+  if (request.deadline != StoreTime{}) {
+    info.deadline = request.deadline;
   }
-  info.reason = waiter.record.reason();
-  info.tie = shown_tie(detail::tie_of(waiter.record.lease_key()));
-  for (const std::string& one : waiter.record.actors()) {
+  info.reason = request.reason;
+  info.tie = shown_tie(detail::tie_of(request.lease_key));
+  for (const std::string& one : request.actors) {
     std::string actor = known_everywhere(one);
     if (!actor.empty() && info.actor.empty()) {
       info.actor = std::move(actor);
@@ -94,7 +95,7 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   const StoreTime now = co_await store.time();
   for (const auto& [key, holder] : rows.holders()) {
     GateHolderInfo& one = info.holders.emplace_back(detail::info_of(key, holder));
-    const std::string& lease_key = holder.record.lease_key();
+    const std::string& lease_key = holder.request->lease_key;
     std::optional<Entry> lease;
     if (!lease_key.empty()) {
       lease = co_await store.get(lease_key);
@@ -129,19 +130,22 @@ Task<std::vector<GateGrantInfo>> history_of(Store& store, detail::GateKeys keys)
 
 namespace detail {
 
-GateHolderInfo info_of(std::string key, const GateRows::Holder& holder) {
+GateHolderInfo info_of(std::string key, const GateHolder& holder) {
+  const GateRequest& request = *holder.request;
   GateHolderInfo info;
-  info.holder = holder.record.holder();
+  info.holder = request.holder;
   info.key = std::move(key);
   info.fence = holder.fence;
-  info.weight = holder.record.weight();
-  info.shared = holder.record.shared();
-  info.slots.assign(holder.record.slots().begin(), holder.record.slots().end());
-  info.asked_at = store_time(holder.record.asked_at_ns());
-  info.granted_at = store_time(holder.record.granted_at_ns());
-  info.reason = holder.record.reason();
-  info.tie = shown_tie(tie_of(holder.record.lease_key()));
-  info.actor = known_everywhere(holder.record.actor());
+  info.weight = request.weight;
+  info.shared = request.shared;
+  info.slots = holder.slots;
+  info.asked_at = holder.asked_at;
+  info.granted_at = holder.granted_at;
+  info.reason = request.reason;
+  info.tie = shown_tie(tie_of(request.lease_key));
+  if (!request.actors.empty()) {
+    info.actor = known_everywhere(request.actors.front());
+  }
   return info;
 }
 

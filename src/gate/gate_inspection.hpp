@@ -8,6 +8,6 @@
 namespace holdfast::detail {
 
 /// All that the row says; not until when it lives.
-[[nodiscard]] GateHolderInfo info_of(std::string key, const GateRows::Holder& holder);
+[[nodiscard]] GateHolderInfo info_of(std::string key, const GateHolder& holder);
 
 }  // namespace holdfast::detail

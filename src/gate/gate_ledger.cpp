@@ -56,13 +56,6 @@ std::minstd_rand::result_type seed_of(const Session* session, const GateKeys& ke
   return static_cast<std::minstd_rand::result_type>(std::hash<std::string>{}(text));
 }
 
-/// Whether what `writes[index]` puts is written again by the same batch.
-bool is_written_again(const std::vector<Batch::Write>& writes, std::size_t index) {
-  const auto later = writes.begin() + static_cast<std::ptrdiff_t>(index) + 1;
-  return std::any_of(later, writes.end(),
-                     [&](const Batch::Write& write) { return write.key == writes[index].key; });
-}
-
 }  // namespace
 
 GateLedger::GateLedger(Store& store, GateKeys keys, const Session* session)
@@ -147,7 +140,7 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       if (ahead_.empty() && more_behind_ahead_) {
         co_await read_ahead(*rows);
       }
-      read_next_waiters(*rows);
+      add_next_waiters(*rows);
     }
     if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
       co_await add_waiter(*rows, terms.waiter_key);
@@ -209,8 +202,8 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
     if (has_old_grants(rows->head(), now)) {
       co_await drop_old_grants(*rows, now);
     }
+    note_changes_ahead(*rows);
     prepared.batch = rows->take_batch();
-    note_changes_ahead(*rows, prepared.batch);
     if (session_ != nullptr) {
       prepared.batch.require_version(session_->key(), session_->version());
     }
@@ -226,44 +219,33 @@ Task<void> GateLedger::read_ahead(const GateRows& rows) {
   const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
   Page page = co_await store_.scan(prefix, next);
   for (const Entry& entry : page.entries) {
-    ahead_.push(entry.key, entry.value);
+    ahead_.push(entry.key, read_waiter(entry));
   }
   more_behind_ahead_ = page.more;
 }
 
-void GateLedger::read_next_waiters(GateRows& rows) {
-  Entry entry;
+void GateLedger::add_next_waiters(GateRows& rows) {
   while (!ahead_.empty() && rows.waiters().size() < kWaitersLeftMin) {
-    ahead_.pop(entry);
-    rows.read_next_waiter(entry);
+    rows.add_next_waiter(ahead_.pop());
   }
   rows.has_more_waiters(!ahead_.empty() || more_behind_ahead_);
 }
 
 /// Whoever comes behind all is one of those ahead. Whoever comes or leaves among them makes them
 /// wrong.
-void GateLedger::note_changes_ahead(const GateRows& rows, const Batch& batch) {
-  if (!rows.has_more_waiters()) {
-    return;
-  }
-  const std::string prefix = keys_.waiters();
-  const std::vector<Batch::Write>& writes = batch.writes();
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    const std::string& key = writes[i].key;
-    if (!key.starts_with(prefix) || key <= rows.waiters_known_to()) {
-      continue;
-    }
-    const bool is_behind = ahead_.empty() || key > ahead_.last_key();
-    if (!is_behind) {
-      ahead_.clear();
+void GateLedger::note_changes_ahead(const GateRows& rows) {
+  bool are_right = !rows.has_lost_one_behind();
+  for (const auto& [key, waiter] : rows.came_behind()) {
+    are_right = are_right && (ahead_.empty() || key > ahead_.last_key());
+    if (are_right && !more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
+      ahead_.push(key, waiter);
+    } else {
       more_behind_ahead_ = true;
-    } else if (writes[i].value && !is_written_again(writes, i)) {
-      if (!more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
-        ahead_.push(key, *writes[i].value);
-      } else {
-        more_behind_ahead_ = true;
-      }
     }
+  }
+  if (!are_right) {
+    ahead_.clear();
+    more_behind_ahead_ = true;
   }
 }
 

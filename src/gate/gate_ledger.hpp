@@ -15,7 +15,7 @@
 
 #include "gate_rows.hpp"
 #include "gate_rules.hpp"
-#include "rows_ahead.hpp"
+#include "waiters_ahead.hpp"
 
 namespace holdfast::detail {
 
@@ -74,8 +74,8 @@ class GateLedger {
  private:
   [[nodiscard]] Task<bool> is_current(const GateRows& rows);
   [[nodiscard]] Task<void> read_ahead(const GateRows& rows);
-  void read_next_waiters(GateRows& rows);
-  void note_changes_ahead(const GateRows& rows, const Batch& batch);
+  void add_next_waiters(GateRows& rows);
+  void note_changes_ahead(const GateRows& rows);
   [[nodiscard]] Task<void> add_waiter(GateRows& rows, std::string key);
   [[nodiscard]] Task<void> read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
                                        StoreTime store_now);
@@ -85,10 +85,9 @@ class GateLedger {
   const GateKeys keys_;
   const Session* session_;
   std::unique_ptr<GateRows> rows_;  // To be moved at no cost.
-  // The waiters behind those of `rows_`, without a gap: to make records of many at once would take
-  // memory that is not in the processor's caches. Those who come to the end of the queue by way of
-  // this ledger need not be read at all.
-  RowsAhead ahead_;
+  // The waiters behind those of `rows_`, without a gap. Those who come to the end of the queue by
+  // way of this ledger need not be read at all.
+  WaitersAhead ahead_;
   bool more_behind_ahead_ = false;
   KnownLeases leases_;
   std::minstd_rand random_;

@@ -276,8 +276,8 @@ class Pair {
     std::vector<std::string> names;
     const GateRows rows = gate_.rows();
     for (const auto& [key, holder] : rows.holders()) {
-      if (alive(holder.record.lease_key())) {
-        names.push_back(holder.record.holder());
+      if (alive(holder.request->lease_key)) {
+        names.push_back(holder.request->holder);
       }
     }
     std::ranges::sort(names);
@@ -287,8 +287,8 @@ class Pair {
     std::vector<std::string> names;
     const GateRows rows = gate_.rows();
     for (const auto& [key, waiter] : rows.waiters()) {
-      if (alive(waiter.record.lease_key())) {
-        names.push_back(waiter.record.holder());
+      if (alive(waiter.request->lease_key)) {
+        names.push_back(waiter.request->holder);
       }
     }
     return names;
@@ -296,7 +296,7 @@ class Pair {
   [[nodiscard]] std::string key_of(const std::string& name) const {
     const GateRows rows = gate_.rows();
     for (const auto& [key, holder] : rows.holders()) {
-      if (holder.record.holder() == name) {
+      if (holder.request->holder == name) {
         return key;
       }
     }
@@ -305,7 +305,7 @@ class Pair {
   [[nodiscard]] std::string waiter_key_of(const std::string& name) const {
     const GateRows rows = gate_.rows();
     for (const auto& [key, waiter] : rows.waiters()) {
-      if (waiter.record.holder() == name) {
+      if (waiter.request->holder == name) {
         return key;
       }
     }

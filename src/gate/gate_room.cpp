@@ -26,7 +26,7 @@ std::uint64_t end_hold(GateRows& rows, const std::string& holder_key, Version fe
   if (holder == rows.holders().end() || holder->second.fence != fence) {
     return 0;
   }
-  const std::uint64_t weight = holder->second.record.weight();
+  const std::uint64_t weight = holder->second.request->weight;
   rows.end(holder_key, record::GateGrant::RELEASED, now);
   return weight;
 }
@@ -199,15 +199,13 @@ Task<GateRoom::Entered> GateRoom::enter(Wish wish) {
       if (options.timeout && !only_at_once) {
         request.deadline = now + *options.timeout;
       }
-      asked = ask(rows, leases, request, now);
+      asked = ask(rows, leases, std::make_shared<const GateRequest>(request), now);
       entered.withdrawal.made();
       return asked.served;
     };
     GateLedger::Terms terms;
     if (request.may_hold_others) {
-      terms.check = [&](GateRows& rows) {
-        return check_wait(rows, asked, waiter_of(request, StoreTime{}));
-      };
+      terms.check = [&](GateRows& rows) { return check_wait(rows, asked, request); };
     }
     const Changed changed = co_await change(plan, std::move(terms));
     welcome(changed);
@@ -267,9 +265,10 @@ std::string GateRoom::own_holder(std::uint64_t request) const {
   return key.append(std::to_string(request));
 }
 
-Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, record::GateWaiter waiter) {
+Task<void> GateRoom::check_wait(GateRows& rows, const Asked& asked, const GateRequest& request) {
   if (asked.outcome == Asked::Outcome::kWaits) {
-    co_await check_for_deadlock(store_, rows, asked.key, std::move(waiter));
+    co_await check_for_deadlock(store_, rows, asked.key,
+                                std::make_shared<const GateRequest>(request));
   }
 }
 
@@ -422,7 +421,7 @@ Task<GateRoom::Changed> GateRoom::change(const Plan& plan, GateLedger::Terms ter
 bool GateRoom::is_handed_over(const Changed& changed, std::uint64_t weight) const noexcept {
   std::uint64_t passed_on = weight;
   for (const Admitted& admitted : changed.served.admitted) {
-    passed_on += admitted.weight;
+    passed_on += admitted.request->weight;
   }
   return passed_on <= changed.freed && definition_.kind == GateDefinition::Kind::kPermits;
 }
@@ -442,10 +441,10 @@ void GateRoom::welcome(const Changed& changed) {
     plan_to_look_at(*changed.served.look_again_at);
   }
   for (const Admitted& admitted : changed.served.admitted) {
-    if (admitted.lease_key != session_.key()) {
+    if (admitted.request->lease_key != session_.key()) {
       continue;
     }
-    const auto found = find_waiting(admitted.request_id);
+    const auto found = find_waiting(admitted.request->request_id);
     if (found == waiting_.end()) {
       continue;
     }

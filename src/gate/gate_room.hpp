@@ -109,7 +109,7 @@ class GateRoom : public std::enable_shared_from_this<GateRoom> {
   [[nodiscard]] GateRequest request_for(const Wish& wish,
                                         std::span<const std::uint64_t> actors) const;
   [[nodiscard]] Task<void> check_wait(GateRows& rows, const Asked& asked,
-                                      record::GateWaiter waiter);
+                                      const GateRequest& request);
 
   // In the background.
   [[nodiscard]] Task<void> withdraw(std::uint64_t request, std::string waiter_key);

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include <holdfast/detail/check.hpp>
-#include <holdfast/store_error.hpp>
 
+#include "base/reused_record.hpp"
 #include "session_rules.hpp"
-#include "store/printable.hpp"
 
 namespace holdfast::detail {
 
@@ -25,28 +24,11 @@ std::uint64_t rank_of(std::uint64_t ticket, int priority) {
   return kRankOfTicketZero + ticket - static_cast<std::uint64_t>(steps);
 }
 
-}  // namespace
-
-template <class Record>
-Record parse_gate_record(const Entry& entry, std::string_view what) {
-  Record record;
-  if (!record.ParseFromString(entry.value) || record.format() == 0) {
-    throw StoreCorrupt(std::string(what) + " " + printable(entry.key) +
-                       " cannot be read: its record is damaged, or something else is stored there");
-  }
-  if (record.format() > kGateFormat) {
-    throw NewerFormat(std::string(what) + " " + printable(entry.key) + " has format " +
-                      std::to_string(record.format()) + ", and this version of Holdfast knows " +
-                      std::to_string(kGateFormat) + "; use a newer one");
-  }
-  return record;
+std::string key_of(const GateKeys& keys, const GateWaiter& waiter) {
+  return keys.waiter(rank_of(waiter.ticket, waiter.request->priority), waiter.ticket);
 }
 
-template record::GateGrant parse_gate_record(const Entry&, std::string_view);
-template record::GateHolder parse_gate_record(const Entry&, std::string_view);
-template record::GateLease parse_gate_record(const Entry&, std::string_view);
-template record::GateOperatorChange parse_gate_record(const Entry&, std::string_view);
-template record::GateWait parse_gate_record(const Entry&, std::string_view);
+}  // namespace
 
 void GateRows::read_head(const Entry& entry) {
   head_ = parse_gate_record<record::GateHead>(entry, "the gate");
@@ -54,13 +36,11 @@ void GateRows::read_head(const Entry& entry) {
 }
 
 void GateRows::read_holder(const Entry& entry) {
-  holders_.insert_or_assign(entry.key, Holder{entry.version, parse_gate_record<record::GateHolder>(
-                                                                 entry, "the holder of a gate")});
+  holders_.insert_or_assign(entry.key, detail::read_holder(entry));
 }
 
 void GateRows::read_waiter(const Entry& entry) {
-  waiters_.insert_or_assign(
-      entry.key, Waiter{parse_gate_record<record::GateWaiter>(entry, "the waiter at a gate")});
+  waiters_.insert_or_assign(entry.key, detail::read_waiter(entry));
 }
 
 void GateRows::read_next_waiter(const Entry& entry) {
@@ -68,13 +48,17 @@ void GateRows::read_next_waiter(const Entry& entry) {
   waiters_known_to_ = entry.key;
 }
 
+void GateRows::add_next_waiter(GateWaiter waiter) {
+  waiters_known_to_ = key_of(keys_, waiter);
+  waiters_.insert_or_assign(waiters_known_to_, std::move(waiter));
+}
+
 std::vector<std::uint64_t> GateRows::slots_of(const std::string& holder_key) const {
   const auto holder = holders_.find(holder_key);
   if (holder == holders_.end()) {
     return {};
   }
-  const auto& slots = holder->second.record.slots();
-  return {slots.begin(), slots.end()};
+  return holder->second.slots;
 }
 
 record::GateHead& GateRows::change_head() noexcept {
@@ -82,19 +66,17 @@ record::GateHead& GateRows::change_head() noexcept {
   return head_;
 }
 
-std::string GateRows::enqueue(record::GateWaiter waiter) {
+std::string GateRows::enqueue(SharedRequest request, StoreTime now) {
   record::GateHead& head = change_head();
   const std::uint64_t ticket = head.next_ticket();
   head.set_next_ticket(ticket + 1);
   head.set_waiter_count(head.waiter_count() + 1);
-  waiter.set_format(kGateFormat);
-  waiter.set_ticket(ticket);
-  std::string key = keys_.waiter(rank_of(ticket, waiter.priority()), ticket);
-  batch_.put_new(key, waiter.SerializeAsString());
-  if (waiter.is_indexed()) {
-    write_waits(key, waiter);
+  GateWaiter waiter{.request = std::move(request), .asked_at = now, .ticket = ticket};
+  std::string key = key_of(keys_, waiter);
+  if (waiter.request->may_hold_others) {
+    write_waits(key, *waiter.request);
   }
-  if (waiter.has_notice() && !head.unattended()) {
+  if (waiter.request->notice && !head.unattended()) {
     head.set_unattended(true);
     batch_.put(unattended_key(keys_.name()), "");
   }
@@ -102,47 +84,45 @@ std::string GateRows::enqueue(record::GateWaiter waiter) {
     more_waiters_ = true;
     waiters_known_to_ = waiters_.rbegin()->first;
   }
+  batch_.put_new(key, row_of(waiter));
   // Behind one that is not here it would seem to be next.
-  if (!more_waiters_ || key < waiters_known_to_) {
-    waiters_.emplace(key, Waiter{std::move(waiter)});
-  } else {
-    beyond_.emplace(key, std::move(waiter));
-  }
+  const bool is_here = !more_waiters_ || key < waiters_known_to_;
+  (is_here ? waiters_ : came_behind_).emplace(key, std::move(waiter));
   return key;
 }
 
-record::GateWaiter GateRows::leave(const std::string& waiter_key) {
-  record::GateWaiter waiter;
-  if (auto here = waiters_.extract(waiter_key)) {
-    waiter = std::move(here.mapped().record);
-  } else {
-    auto beyond = beyond_.extract(waiter_key);
-    // Counted out twice, it would hide another one.
-    HOLDFAST_CHECK(!beyond.empty(), "a waiter left a gate at which it did not wait");
-    waiter = std::move(beyond.mapped());
+GateWaiter GateRows::leave(const std::string& waiter_key) {
+  auto left = waiters_.extract(waiter_key);
+  if (left.empty()) {
+    left = came_behind_.extract(waiter_key);
+  } else if (more_waiters_ && left.key() > waiters_known_to_) {
+    has_lost_one_behind_ = true;
   }
+  // Counted out twice, it would hide another one.
+  HOLDFAST_CHECK(!left.empty(), "a waiter left a gate at which it did not wait");
   record::GateHead& head = change_head();
   head.set_waiter_count(head.waiter_count() - 1);
-  batch_.erase(waiter_key);
   if (head.waiter_count() == 0 && head.unattended()) {
     head.clear_unattended();
     batch_.erase(unattended_key(keys_.name()));
   }
-  if (waiter.is_indexed()) {
-    for (const std::string& actor : waiter.actors()) {
-      batch_.erase(wait_key(waiter.lease_key(), actor));
+  const GateRequest& request = *left.mapped().request;
+  if (request.may_hold_others) {
+    for (const std::string& actor : request.actors) {
+      batch_.erase(wait_key(request.lease_key, actor));
     }
   }
-  return waiter;
+  batch_.erase(std::move(left.key()));
+  return std::move(left.mapped());
 }
 
-void GateRows::write_waits(const std::string& waiter_key, const record::GateWaiter& waiter) {
+void GateRows::write_waits(const std::string& waiter_key, const GateRequest& request) {
   record::GateWait wait;
   wait.set_format(kGateFormat);
   wait.set_gate(keys_.name());
   wait.set_waiter_key(waiter_key);
-  for (const std::string& actor : waiter.actors()) {
-    batch_.put(wait_key(waiter.lease_key(), actor), wait.SerializeAsString());
+  for (const std::string& actor : request.actors) {
+    batch_.put(wait_key(request.lease_key, actor), wait.SerializeAsString());
   }
 }
 
@@ -152,59 +132,63 @@ record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept {
                                                  : record::GateGrant::LEASE;
 }
 
-void GateRows::grant(std::string holder_key, record::GateHolder holder) {
+void GateRows::grant(std::string holder_key, GateHolder holder) {
   const record::GateHead& head = change_head();
-  if (head.unattended() && !holder.lease_key().empty()) {
+  if (head.unattended() && !holder.request->lease_key.empty()) {
     batch_.put(unattended_key(keys_.name()), "");  // Those who look after it have one more to mind.
   }
-  holder.set_format(kGateFormat);
-  batch_.put_new(holder_key, holder.SerializeAsString());
+  holder.fence = 0;
+  batch_.put_new(holder_key, row_of(holder));
   granted_.push_back(holder_key);
-  holders_.insert_or_assign(std::move(holder_key), Holder{0, std::move(holder)});
+  holders_.insert_or_assign(std::move(holder_key), std::move(holder));
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
-  record::GateGrant grant;
+  auto& grant = reused_record<record::GateGrant>();
   grant.set_end(how);
-  end(holder_key, std::move(grant), now);
+  end(holder_key, grant, now);
 }
 
 void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by, StoreTime now) {
-  record::GateGrant grant;
+  auto& grant = reused_record<record::GateGrant>();
   grant.set_end(record::GateGrant::FORCED);
   grant.set_ended_by(by.name);
   grant.set_reason(by.reason);
-  if (const auto holder = holders_.find(holder_key);
-      holder != holders_.end() && holder->second.record.has_notice()) {
-    const record::GateNotice& notice = holder->second.record.notice();
-    batch_.put(std::string(notice.key()).append(kLostMark),
-               std::string(notice.value()).append(notice.lost_suffix()));
+  if (const auto holder = holders_.find(holder_key); holder != holders_.end()) {
+    const std::optional<GateRequest::Notice>& notice = holder->second.request->notice;
+    if (notice && !notice->lost_suffix.empty()) {
+      batch_.put(std::string(notice->key).append(kLostMark),
+                 std::string(notice->value).append(notice->lost_suffix));
+    }
   }
-  end(holder_key, std::move(grant), now);
+  end(holder_key, grant, now);
 }
 
-void GateRows::end(const std::string& holder_key, record::GateGrant grant, StoreTime now) {
+void GateRows::end(const std::string& holder_key, record::GateGrant& grant, StoreTime now) {
   record::GateHead& head = change_head();
-  const auto found = holders_.find(holder_key);
-  HOLDFAST_CHECK(found != holders_.end(), "a hold was ended that there is not");
-  auto& [fence, held] = found->second;
+  auto ended = holders_.extract(holder_key);
+  HOLDFAST_CHECK(!ended.empty(), "a hold was ended that there is not");
+  const GateHolder& held = ended.mapped();
+  const GateRequest& request = *held.request;
   const std::uint64_t number = head.grants_ended();
   grant.set_format(kGateFormat);
   grant.set_number(number);
-  grant.set_allocated_holder(held.release_holder());
-  grant.set_fence(fence);
-  grant.set_weight(held.weight());
-  grant.set_shared(held.shared());
-  grant.mutable_slots()->Swap(held.mutable_slots());
-  grant.set_asked_at_ns(held.asked_at_ns());
-  grant.set_granted_at_ns(held.granted_at_ns());
+  grant.set_holder(request.holder);
+  grant.set_fence(held.fence);
+  grant.set_weight(request.weight);
+  grant.set_shared(request.shared);
+  for (const std::uint64_t slot : held.slots) {
+    grant.add_slots(slot);
+  }
+  grant.set_asked_at_ns(held.asked_at.time_since_epoch().count());
+  grant.set_granted_at_ns(held.granted_at.time_since_epoch().count());
   grant.set_ended_at_ns(now.time_since_epoch().count());
-  grant.set_tie(tie_of(held.lease_key()));
-  if (grant.tie() == record::GateGrant::NOTHING) {
-    grant.set_allocated_actor(held.release_actor());
+  grant.set_tie(tie_of(request.lease_key));
+  if (grant.tie() == record::GateGrant::NOTHING && !request.actors.empty()) {
+    grant.set_actor(request.actors.front());
   }
   if (grant.reason().empty()) {
-    grant.set_allocated_reason(held.release_reason());
+    grant.set_reason(request.reason);
   }
   batch_.put(keys_.grant(number), grant.SerializeAsString());
   if (number == head.first_grant_kept()) {
@@ -215,8 +199,7 @@ void GateRows::end(const std::string& holder_key, record::GateGrant grant, Store
     head.set_first_grant_kept(
         std::max(head.first_grant_kept(), number + 1 - std::uint64_t{kGateGrantsKept}));
   }
-  batch_.erase(found->first);
-  holders_.erase(found);
+  batch_.erase(std::move(ended.key()));
 }
 
 void GateRows::note(const ByOperator& by, std::string what, StoreTime now) {
@@ -242,7 +225,8 @@ Batch GateRows::take_batch() {
     head_.set_format(kGateFormat);
     batch_.put(keys_.head(), head_.SerializeAsString());
   }
-  beyond_.clear();
+  came_behind_.clear();
+  has_lost_one_behind_ = false;
   return std::exchange(batch_, {});
 }
 

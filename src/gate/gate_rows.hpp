@@ -17,18 +17,10 @@
 #include <holdfast/gate.hpp>
 
 #include "gate_keys.hpp"
+#include "gate_parties.hpp"
+#include "gate_records.hpp"
 
 namespace holdfast::detail {
-
-/// The record of a gate in `entry`; `what` is for messages. Damaged, it is a `StoreCorrupt`, and of
-/// a later version a `NewerFormat`.
-template <class Record>
-[[nodiscard]] Record parse_gate_record(const Entry& entry, std::string_view what);
-
-inline constexpr std::uint32_t kGateFormat = 1;
-
-/// Behind the key of a notice: that of the notice of a loss.
-inline constexpr std::string_view kLostMark = "-lost";
 
 /// What one hangs on whose row has this `lease_key`.
 [[nodiscard]] record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept;
@@ -39,14 +31,6 @@ inline constexpr std::string_view kLostMark = "-lost";
 /// Of the waiters only the first ones are here; `has_more_waiters` says whether there are others.
 class GateRows {
  public:
-  struct Holder {
-    Version fence = 0;  ///< The version of its row. 0: it was granted by the batch.
-    record::GateHolder record;
-  };
-  struct Waiter {
-    record::GateWaiter record;
-  };
-
   explicit GateRows(GateKeys keys) : keys_(std::move(keys)) {}
 
   // As read. Damaged rows are a `StoreCorrupt`, those of later versions a `NewerFormat`.
@@ -54,8 +38,9 @@ class GateRows {
   void read_head(const Entry& entry);
   void read_holder(const Entry& entry);
   void read_waiter(const Entry& entry);
-  /// The next ones in their order, which are read with this.
+  /// The next ones in their order, which are read with this, or added if they are known.
   void read_next_waiter(const Entry& entry);
+  void add_next_waiter(GateWaiter waiter);
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
   /// If so many waiters are here, who comes behind them is not.
   void keep_at_most(std::size_t waiters) noexcept { waiters_max_ = waiters; }
@@ -64,24 +49,34 @@ class GateRows {
   [[nodiscard]] Version head_version() const noexcept { return head_version_; }
   [[nodiscard]] bool exists() const noexcept { return head_version_ != 0 || head_changed_; }
   [[nodiscard]] const record::GateHead& head() const noexcept { return head_; }
-  [[nodiscard]] const std::map<std::string, Holder>& holders() const noexcept { return holders_; }
+  [[nodiscard]] const std::map<std::string, GateHolder>& holders() const noexcept {
+    return holders_;
+  }
   /// None if there is no such holder.
   [[nodiscard]] std::vector<std::uint64_t> slots_of(const std::string& holder_key) const;
-  [[nodiscard]] const std::map<std::string, Waiter>& waiters() const noexcept { return waiters_; }
+  [[nodiscard]] const std::map<std::string, GateWaiter>& waiters() const noexcept {
+    return waiters_;
+  }
   [[nodiscard]] bool has_more_waiters() const noexcept { return more_waiters_; }
   /// All there are, those that were not read included.
   [[nodiscard]] std::uint64_t waiter_count() const noexcept { return head_.waiter_count(); }
   /// If there are more: all up to this key are here, and none behind it.
   [[nodiscard]] const std::string& waiters_known_to() const noexcept { return waiters_known_to_; }
+  /// Who came, by the batch, and is behind those that are here.
+  [[nodiscard]] const std::map<std::string, GateWaiter>& came_behind() const noexcept {
+    return came_behind_;
+  }
+  /// Somebody left, by the batch, who was behind the others that are here.
+  [[nodiscard]] bool has_lost_one_behind() const noexcept { return has_lost_one_behind_; }
 
   // Changes.
 
   record::GateHead& change_head() noexcept;
   /// A waiter behind all of its priority; its key.
-  std::string enqueue(record::GateWaiter waiter);
-  /// Removes a waiter; its record.
-  record::GateWaiter leave(const std::string& waiter_key);
-  void grant(std::string holder_key, record::GateHolder holder);
+  std::string enqueue(SharedRequest request, StoreTime now);
+  /// Removes a waiter.
+  GateWaiter leave(const std::string& waiter_key);
+  void grant(std::string holder_key, GateHolder holder);
   /// Ends a hold, and keeps a record of it.
   void end(const std::string& holder_key, record::GateGrant::End how, StoreTime now);
   struct ByOperator {
@@ -100,20 +95,20 @@ class GateRows {
   void committed(Version version) noexcept;
 
  private:
-  void end(const std::string& holder_key, record::GateGrant grant, StoreTime now);
-  void write_waits(const std::string& waiter_key, const record::GateWaiter& waiter);
+  void end(const std::string& holder_key, record::GateGrant& grant, StoreTime now);
+  void write_waits(const std::string& waiter_key, const GateRequest& request);
 
   GateKeys keys_;
   Version head_version_ = 0;
   bool head_changed_ = false;
   record::GateHead head_;
-  std::map<std::string, Holder> holders_;
-  std::map<std::string, Waiter> waiters_;
+  std::map<std::string, GateHolder> holders_;
+  std::map<std::string, GateWaiter> waiters_;
   bool more_waiters_ = false;
   std::size_t waiters_max_ = std::numeric_limits<std::size_t>::max();
   std::string waiters_known_to_;
-  // Enqueued by the batch, behind those that are here.
-  std::map<std::string, record::GateWaiter> beyond_;
+  std::map<std::string, GateWaiter> came_behind_;
+  bool has_lost_one_behind_ = false;
   std::vector<std::string> granted_;  // By the batch.
   Batch batch_;
 };

@@ -24,7 +24,7 @@ std::string joined(std::initializer_list<std::string_view> parts) {
 GateUsage usage_of(const GateRows& rows) noexcept {
   GateUsage usage;
   for (const auto& [key, holder] : rows.holders()) {
-    usage.add(holder.record.weight(), holder.record.shared());
+    usage.add(holder.request->weight, holder.request->shared);
   }
   return usage;
 }
@@ -71,7 +71,7 @@ std::set<std::uint64_t> slots_in_use(const GateRows& rows) {
   const auto& disabled = rows.head().disabled_slots();
   std::set<std::uint64_t> slots(disabled.begin(), disabled.end());
   for (const auto& [key, holder] : rows.holders()) {
-    slots.insert(holder.record.slots().begin(), holder.record.slots().end());
+    slots.insert(holder.slots.begin(), holder.slots.end());
   }
   return slots;
 }
@@ -115,33 +115,9 @@ std::vector<std::uint64_t> any_free_slots(const GateRows& rows, std::uint64_t co
   return slots;
 }
 
-std::vector<std::uint64_t> slots_for(const record::GateWaiter& waiter, const GateRows& rows) {
-  return waiter.has_slot_seed() ? any_free_slots(rows, waiter.weight(), waiter.slot_seed())
-                                : lowest_free_slots(rows, waiter.weight());
-}
-
-record::GateHolder holder_of(const GateRows& rows, record::GateWaiter waiter, StoreTime now) {
-  record::GateHolder holder;
-  holder.set_allocated_holder(waiter.release_holder());
-  holder.set_allocated_lease_key(waiter.release_lease_key());
-  holder.set_allocated_request_id(waiter.release_request_id());
-  holder.set_weight(waiter.weight());
-  holder.set_shared(waiter.shared());
-  holder.set_asked_at_ns(waiter.asked_at_ns());
-  holder.set_granted_at_ns(now.time_since_epoch().count());
-  holder.set_allocated_reason(waiter.release_reason());
-  if (!waiter.notice().lost_suffix().empty()) {
-    holder.set_allocated_notice(waiter.release_notice());
-  }
-  if (!waiter.actors().empty()) {
-    *holder.mutable_actor() = std::move(*waiter.mutable_actors(0));
-  }
-  if (!is_read_write(rows.head())) {
-    for (const std::uint64_t slot : slots_for(waiter, rows)) {
-      holder.add_slots(slot);
-    }
-  }
-  return holder;
+std::vector<std::uint64_t> slots_for(const GateRequest& request, const GateRows& rows) {
+  return request.slot_seed ? any_free_slots(rows, request.weight, *request.slot_seed)
+                           : lowest_free_slots(rows, request.weight);
 }
 
 void note_earlier(std::optional<StoreTime>& first, StoreTime other) {
@@ -160,7 +136,7 @@ class Serving {
     while (next != rows_.waiters().end()) {
       const auto& [key, waiter] = *next;
       ++next;
-      switch (consider(key, waiter.record)) {
+      switch (consider(key, *waiter.request)) {
         case Verdict::kNext:
           break;
         case Verdict::kLast:
@@ -187,26 +163,33 @@ class Serving {
   /// Whoever asks sees what comes of it, and needs no notice.
   void is_asked_by(std::string holder_key) { asking_ = std::move(holder_key); }
 
-  void admit(record::GateWaiter waiter, const std::string& holder_key) {
-    rows_.grant(holder_key, holder_of(rows_, std::move(waiter), now_));
+  void admit(GateWaiter waiter, const std::string& holder_key) {
+    GateHolder holder;
+    if (!is_read_write(rows_.head())) {
+      holder.slots = slots_for(*waiter.request, rows_);
+    }
+    holder.request = std::move(waiter.request);
+    holder.asked_at = waiter.asked_at;
+    holder.granted_at = now_;
+    rows_.grant(holder_key, std::move(holder));
     spend_rate(rows_, now_);
   }
 
  private:
   enum class Verdict : std::uint8_t { kNext, kLast };
 
-  Verdict consider(const std::string& waiter_key, const record::GateWaiter& record) {
-    const KnownLeases::Lease* lease = leases_.find(record.lease_key());
+  Verdict consider(const std::string& waiter_key, const GateRequest& request) {
+    const KnownLeases::Lease* lease = leases_.find(request.lease_key);
     if (lease == nullptr) {
       return Verdict::kLast;
     }
-    const bool too_late = record.deadline_ns() != 0 && store_time(record.deadline_ns()) <= now_;
+    const bool too_late = request.deadline != StoreTime{} && request.deadline <= now_;
     if (too_late || lease->liveness != Liveness::kLive) {
-      bury_if_expired(record.lease_key(), *lease);
-      rows_.leave(std::string(waiter_key));
+      bury_if_expired(request.lease_key, *lease);
+      rows_.leave(waiter_key);
       return Verdict::kNext;
     }
-    if (const auto why = refusal(record.weight(), record.shared())) {
+    if (const auto why = refusal(request.weight, request.shared)) {
       if (why->until) {
         note_earlier(served_.look_again_at, *why->until);
       }
@@ -216,26 +199,24 @@ class Serving {
     }
     if (!lease->own) {
       // A session that ends in this very moment would not let go.
-      rows_.batch().require_version(record.lease_key(), lease->version);
+      rows_.batch().require_version(request.lease_key, lease->version);
     }
+    GateWaiter waiter = rows_.leave(waiter_key);
     Admitted& admitted = served_.admitted.emplace_back();
-    admitted.holder_key = rows_.keys().holder(record.owner(), record.request_id());
-    admitted.lease_key = record.lease_key();
-    admitted.request_id = record.request_id();
-    admitted.weight = record.weight();
-    if (record.has_notice() && admitted.holder_key != asking_) {
-      const record::GateNotice& notice = record.notice();
-      rows_.batch().put_new(notice.key(), notice.value());
-      admitted.notice.emplace(GateRequest::Notice{notice.key(), notice.value()});
+    admitted.holder_key = rows_.keys().holder(request.owner, request.request_id);
+    admitted.request = waiter.request;
+    if (request.notice && admitted.holder_key != asking_) {
+      rows_.batch().put_new(request.notice->key, request.notice->value);
+      admitted.has_notice = true;
     }
-    admit(rows_.leave(std::string(waiter_key)), admitted.holder_key);
+    admit(std::move(waiter), admitted.holder_key);
     return Verdict::kNext;
   }
 
   bool end_dead_holders() {
     std::vector<std::pair<std::string, record::GateGrant::End>> dead;
     for (const auto& [key, holder] : rows_.holders()) {
-      const KnownLeases::Lease* lease = leases_.find(holder.record.lease_key());
+      const KnownLeases::Lease* lease = leases_.find(holder.request->lease_key);
       if (lease == nullptr) {
         continue;
       }
@@ -244,7 +225,7 @@ class Serving {
           note_end_of(*lease);
           break;
         case Liveness::kExpired:
-          bury_if_expired(holder.record.lease_key(), *lease);
+          bury_if_expired(holder.request->lease_key, *lease);
           dead.emplace_back(key, record::GateGrant::EXPIRED);
           break;
         case Liveness::kGone:
@@ -353,39 +334,13 @@ std::vector<WhyNot> why_they_wait(const GateRows& rows, StoreTime now) {
   std::vector<WhyNot> reasons;
   bool blocked = false;
   for (const auto& [key, waiter] : rows.waiters()) {
-    const std::uint64_t weight = waiter.record.weight();
-    const auto why = why_not(rows, weight, waiter.record.shared(), now);
+    const std::uint64_t weight = waiter.request->weight;
+    const auto why = why_not(rows, weight, waiter.request->shared, now);
     reasons.push_back(why.value_or(
         WhyNot{.kind = blocked ? WhyNot::Kind::kBehind : WhyNot::Kind::kNext, .wanted = weight}));
     blocked = blocked || (why && why->kind != WhyNot::Kind::kTooHeavy);
   }
   return reasons;
-}
-
-record::GateWaiter waiter_of(const GateRequest& request, StoreTime now) {
-  record::GateWaiter waiter;
-  waiter.set_holder(request.holder);
-  waiter.set_lease_key(request.lease_key);
-  waiter.set_request_id(request.request_id);
-  waiter.set_owner(request.owner);
-  waiter.set_weight(request.weight);
-  waiter.set_shared(request.shared);
-  waiter.set_asked_at_ns(now.time_since_epoch().count());
-  waiter.set_deadline_ns(request.deadline.time_since_epoch().count());
-  waiter.set_reason(request.reason);
-  waiter.set_priority(request.priority);
-  waiter.mutable_actors()->Assign(request.actors.begin(), request.actors.end());
-  waiter.set_is_indexed(request.may_hold_others);
-  if (request.notice) {
-    record::GateNotice& notice = *waiter.mutable_notice();
-    notice.set_key(request.notice->key);
-    notice.set_value(request.notice->value);
-    notice.set_lost_suffix(request.notice->lost_suffix);
-  }
-  if (request.slot_seed) {
-    waiter.set_slot_seed(*request.slot_seed);
-  }
-  return waiter;
 }
 
 Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
@@ -394,9 +349,9 @@ Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
   return serving.take();
 }
 
-Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, StoreTime now) {
+Asked ask(GateRows& rows, KnownLeases& leases, SharedRequest request, StoreTime now) {
   Asked asked;
-  std::string holder_key = rows.keys().holder(request.owner, request.request_id);
+  std::string holder_key = rows.keys().holder(request->owner, request->request_id);
   if (rows.holders().contains(holder_key)) {
     asked.outcome = Asked::Outcome::kHeld;
     asked.key = std::move(holder_key);
@@ -405,16 +360,16 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
   Serving serving(rows, leases, now);
   serving.is_asked_by(holder_key);
   if (rows.waiter_count() == 0) {
-    asked.why = serving.refusal(request.weight, request.shared);
+    asked.why = serving.refusal(request->weight, request->shared);
     if (!asked.why) {
-      serving.admit(waiter_of(request, now), holder_key);
+      serving.admit({.request = std::move(request), .asked_at = now}, holder_key);
       asked.outcome = Asked::Outcome::kHeld;
       asked.key = std::move(holder_key);
       return asked;
     }
   }
   // Served as the one it comes to be in the queue: others may be gone, or of a lower priority.
-  std::string waiter_key = rows.enqueue(waiter_of(request, now));
+  std::string waiter_key = rows.enqueue(request, now);
   serving.run();
   if (rows.holders().contains(holder_key)) {
     asked.served = serving.take();
@@ -425,10 +380,10 @@ Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request, Store
     return asked;
   }
   if (!asked.why) {
-    asked.why = why_not(rows, request.weight, request.shared, now)
-                    .value_or(WhyNot{.kind = WhyNot::Kind::kBehind, .wanted = request.weight});
+    asked.why = why_not(rows, request->weight, request->shared, now)
+                    .value_or(WhyNot{.kind = WhyNot::Kind::kBehind, .wanted = request->weight});
   }
-  if (rows.head().draining() || rows.waiter_count() > request.queue_max) {
+  if (rows.head().draining() || rows.waiter_count() > request->queue_max) {
     rows.leave(waiter_key);
     serving.run();  // By its priority it may have stood before others, who fit.
     asked.served = serving.take();

@@ -12,6 +12,7 @@
 #include <holdfast/gate.hpp>
 #include <holdfast/store.hpp>
 
+#include "gate_parties.hpp"
 #include "gate_rows.hpp"
 #include "session_rules.hpp"
 
@@ -44,45 +45,11 @@ class KnownLeases {
   std::vector<std::string> missing_;
 };
 
-/// One who wants in.
-struct GateRequest {
-  /// A row that is put when something happens to it.
-  struct Notice {
-    std::string key;
-    std::string value;
-    /// If its hold is ended by force, this is put behind the value, and `kLostMark` behind the key.
-    /// Empty: then no row is put.
-    std::string lost_suffix{};
-  };
-
-  std::string holder;
-  std::string owner;       ///< Of the hold's row: the session, or nobody.
-  std::string request_id;  ///< Unique to the owner: asked again with the same, it is the same.
-  std::string lease_key;   ///< Empty: it hangs on nothing, and whoever asks sees to its end.
-  /// Who cannot go on while this waits, itself first; none: unknown.
-  std::vector<std::string> actors;
-  bool may_hold_others = false;  ///< One of them: only then can there be a deadlock.
-  std::uint64_t weight = 1;
-  bool shared = false;
-  int priority = 0;
-  StoreTime deadline{};  ///< Zero: none.
-  std::string reason;
-  /// How many may wait, this one included, if it cannot be let in at once. 0: then it is refused.
-  std::uint64_t queue_max = static_cast<std::uint64_t>(-1);
-  /// When it is let in after it had to wait. With it, the gate has a row below `kUnattendedPrefix`
-  /// while it waits.
-  std::optional<Notice> notice{};
-  /// A random number: it gets any of the slots that are free. Nothing: the lowest ones.
-  std::optional<std::uint64_t> slot_seed{};
-};
-
 /// A waiter that was let in by whoever made room for it.
 struct Admitted {
   std::string holder_key;
-  std::string lease_key;
-  std::string request_id;
-  std::uint64_t weight = 1;
-  std::optional<GateRequest::Notice> notice{};  ///< That was put.
+  SharedRequest request;
+  bool has_notice = false;  ///< Its notice was put.
 };
 
 /// What serving a gate came to. Incomplete as long as leases are missing, or waiters: then nothing
@@ -94,10 +61,6 @@ struct Served {
   std::optional<StoreTime> look_again_at;
   bool needs_more_waiters = false;
 };
-
-[[nodiscard]] inline StoreTime store_time(std::int64_t ns) noexcept {
-  return StoreTime(Duration(ns));
-}
 
 /// How long records of ended holds are kept.
 [[nodiscard]] Duration grants_kept_for(const record::GateHead& head) noexcept;
@@ -141,11 +104,8 @@ struct Asked {
   std::optional<WhyNot> why;
   Served served;
 };
-/// The row of one who would wait.
-[[nodiscard]] record::GateWaiter waiter_of(const GateRequest& request, StoreTime now);
 /// Lets in, enqueues or refuses one who asks, and serves the others on the way.
-[[nodiscard]] Asked ask(GateRows& rows, KnownLeases& leases, const GateRequest& request,
-                        StoreTime now);
+[[nodiscard]] Asked ask(GateRows& rows, KnownLeases& leases, SharedRequest request, StoreTime now);
 
 /// Throws `Unsatisfiable` or `InvalidArgument` if a request can never be let in by this definition.
 void check_request(const GateRows& rows, const GateRequest& request);

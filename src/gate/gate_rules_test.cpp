@@ -237,7 +237,7 @@ TEST(GateRules, SlotsAreTheLowestFreeAndNoneThatIsDisabled) {
   gate.set(0, [](record::GateHead& head) { head.add_disabled_slots(1); });
   const auto slots_of = [&](const Asked& asked) {
     const GateRows rows = gate.rows();
-    const auto& slots = rows.holders().at(asked.key).record.slots();
+    const auto& slots = rows.holders().at(asked.key).slots;
     return std::vector<std::uint64_t>(slots.begin(), slots.end());
   };
   const Asked a = gate.ask(request(1, "a"), 1);
@@ -249,7 +249,7 @@ TEST(GateRules, SlotsAreTheLowestFreeAndNoneThatIsDisabled) {
   const GateRows rows = gate.rows();
   std::set<std::uint64_t> taken;
   for (const auto& [key, holder] : rows.holders()) {
-    taken.insert(holder.record.slots().begin(), holder.record.slots().end());
+    taken.insert(holder.slots.begin(), holder.slots.end());
   }
   EXPECT_EQ(taken, (std::set<std::uint64_t>{0, 2}));
 }
@@ -270,7 +270,7 @@ TEST(GateRules, BySeedAnyFreeSlotIsGivenAndNoneThatIsDisabledTakenOrBeyondTheCap
     const Asked asked = gate.ask(any, 3);
     ASSERT_EQ(asked.outcome, Asked::Outcome::kHeld);
     const GateRows rows = gate.rows();
-    const auto& slots = rows.holders().at(asked.key).record.slots();
+    const auto& slots = rows.holders().at(asked.key).slots;
     EXPECT_NE(slots[0], slots[1]);
     given.insert(slots.begin(), slots.end());
   }
@@ -293,7 +293,7 @@ TEST(GateRules, ASeedIsKeptWhileItWaitsAndSlotsBeyondALoweredCapacityAreInNobody
   const GateRows rows = gate.rows();
   const std::string key = rows.keys().holder(any.owner, any.request_id);
   ASSERT_TRUE(rows.holders().contains(key));
-  EXPECT_EQ(rows.holders().at(key).record.slots(0), 0U) << "the only one below the capacity";
+  EXPECT_EQ(rows.holders().at(key).slots.at(0), 0U) << "the only one below the capacity";
 }
 
 TEST(GateRules, ARateLetsInABurstAndThenOneByOne) {

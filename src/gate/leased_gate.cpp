@@ -37,10 +37,10 @@ class LeasedChange {
     grant.why = asked.why;
     switch (asked.outcome) {
       case detail::Asked::Outcome::kHeld: {
-        const GateRows::Holder& held = ledger_.rows()->holders().at(use_.holder_key());
+        const detail::GateHolder& held = ledger_.rows()->holders().at(use_.holder_key());
         grant.acquired = true;
         grant.fence = held.fence;
-        grant.slots.assign(held.record.slots().begin(), held.record.slots().end());
+        grant.slots = held.slots;
         grant.why.reset();
         break;
       }

@@ -73,7 +73,8 @@ Asked LeasedUse::acquire(GateRows& rows, KnownLeases& leases, const GateDefiniti
   request.lease_key = lease_key_;
   define(rows, definition);
   check_request(rows, request);
-  Asked asked = ask_again_or_anew(rows, leases, request);
+  Asked asked =
+      ask_again_or_anew(rows, leases, std::make_shared<const GateRequest>(std::move(request)));
   if (asked.outcome == Asked::Outcome::kRefused) {
     forget_lease(rows);
   } else {
@@ -118,8 +119,7 @@ std::optional<Batch> LeasedUse::renewal(const std::optional<Entry>& held, Versio
   return batch;
 }
 
-Asked LeasedUse::ask_again_or_anew(GateRows& rows, KnownLeases& leases,
-                                   const GateRequest& request) {
+Asked LeasedUse::ask_again_or_anew(GateRows& rows, KnownLeases& leases, SharedRequest request) {
   const bool waits = rows.waiters().contains(waiter_key_);
   if (is_live() && waits && !rows.holders().contains(holder_key_)) {
     Asked asked;
@@ -130,8 +130,8 @@ Asked LeasedUse::ask_again_or_anew(GateRows& rows, KnownLeases& leases,
     }
     asked.outcome = Asked::Outcome::kWaits;
     asked.key = waiter_key_;
-    asked.why = why_not(rows, request.weight, request.shared, now_)
-                    .value_or(WhyNot{.kind = WhyNot::Kind::kBehind, .wanted = request.weight});
+    asked.why = why_not(rows, request->weight, request->shared, now_)
+                    .value_or(WhyNot{.kind = WhyNot::Kind::kBehind, .wanted = request->weight});
     return asked;
   }
   if (!is_live()) {
@@ -144,7 +144,7 @@ Asked LeasedUse::ask_again_or_anew(GateRows& rows, KnownLeases& leases,
     }
     leases.learn(lease_key_, {.liveness = Liveness::kLive, .own = true});
   }
-  return ask(rows, leases, request, now_);
+  return ask(rows, leases, std::move(request), now_);
 }
 
 std::string LeasedUse::lease_row(StoreTime expires_at, std::string waiter_key) const {

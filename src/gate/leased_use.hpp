@@ -48,8 +48,7 @@ class LeasedUse {
 
  private:
   void depend_on_lease(GateRows& rows, KnownLeases& leases) const;
-  [[nodiscard]] Asked ask_again_or_anew(GateRows& rows, KnownLeases& leases,
-                                        const GateRequest& request);
+  [[nodiscard]] Asked ask_again_or_anew(GateRows& rows, KnownLeases& leases, SharedRequest request);
   [[nodiscard]] bool is_live() const noexcept { return lease_version_ != 0 && expires_at_ > now_; }
   [[nodiscard]] std::string lease_row(StoreTime expires_at, std::string waiter_key) const;
   void forget_lease(GateRows& rows) const;

@@ -58,7 +58,7 @@ StoreTime deadline_of_wait(const Applicant& who, StoreTime now) {
   return known != 0 ? time_of(known) : now + *wait_max;
 }
 
-GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, StoreTime now) {
+SharedRequest request_of(const Applicant& who, bool is_first, RunWorld& world, StoreTime now) {
   GateRequest request;
   request.holder = id_of(who.head, who.place);
   request.owner = who.place.uid;
@@ -77,7 +77,7 @@ GateRequest request_of(const Applicant& who, bool is_first, RunWorld& world, Sto
   const PartitionKeys there(who.place.queue, who.place.partition);
   request.notice.emplace(
       GateRequest::Notice{there.message(world.next_uid(now)), message.SerializeAsString()});
-  return request;
+  return std::make_shared<const GateRequest>(std::move(request));
 }
 
 bool is_held_at(const Entrance& entrance, const AdmissionGate& gate) {
@@ -103,23 +103,23 @@ std::exception_ptr refusal_at(const Entrance& entrance, const Applicant& who) {
 
 /// All that go on or are queued at the gate beside `own`, in the order in which they came.
 std::vector<std::string> others_at(const GateRows& rows, const std::string& own_waiter) {
-  std::vector<std::pair<std::string_view, const GateRows::Holder*>> holders;
+  std::vector<std::pair<std::string_view, const GateHolder*>> holders;
   holders.reserve(rows.holders().size());
   for (const auto& [key, holder] : rows.holders()) {
     holders.emplace_back(key, &holder);
   }
   // The keys are their own, so that the order is the same each time.
   std::ranges::sort(holders, {}, [](const auto& one) {
-    return std::tuple(one.second->record.granted_at_ns(), one.second->fence, one.first);
+    return std::tuple(one.second->granted_at, one.second->fence, one.first);
   });
   std::vector<std::string> ids;
   ids.reserve(holders.size());
   for (const auto& [key, holder] : holders) {
-    ids.push_back(holder->record.holder());
+    ids.push_back(holder->request->holder);
   }
   for (const auto& [key, waiter] : rows.waiters()) {
     if (key != own_waiter) {
-      ids.push_back(waiter.record.holder());
+      ids.push_back(waiter.request->holder);
     }
   }
   return ids;
@@ -240,13 +240,13 @@ std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told) {
   std::vector<Outgoing> messages;
   for (auto& [notice, grant] : told) {
     record::RunMessage message;
-    if (message.ParseFromString(notice.value)) {
+    if (message.ParseFromString(notice->value)) {
       // One that is told to begin needs no more.
       if (grant && message.kind() == record::RunMessage::EVENT) {
         message.mutable_event()->set_payload(grant_text(*grant));
       }
-      RunPlace to = place_in_message_key(notice.key, message.uid());
-      messages.push_back({std::move(to), std::move(notice.key), std::move(message)});
+      RunPlace to = place_in_message_key(notice->key, message.uid());
+      messages.push_back({std::move(to), notice->key, std::move(message)});
     }
   }
   return messages;
@@ -353,7 +353,7 @@ void note_entrance(record::RunHead& head, const Entrance& entrance, std::string_
   if (stands.asked_at_ns() == 0) {
     stands.set_asked_at_ns(ns_of(now));
   }
-  stands.set_deadline_ns(ns_of(ask.request.deadline));
+  stands.set_deadline_ns(ns_of(ask.request->deadline));
   stands.clear_replaced();
   for (const Entrance::Replaced& one : entrance.replaced) {
     stands.add_replaced(one.id);

@@ -291,10 +291,19 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   }
   /// Of pools, which are its children.
   [[nodiscard]] bool has_permits() const;
+  /// Others may wait for it, at gates or for its end.
+  [[nodiscard]] bool has_what_others_want() const {
+    return head_.has_parent() || holds_or_waits() || has_permits();
+  }
+  /// How a run stands when it asks: whether it waits for nothing else, and others may wait for it.
+  struct Standing {
+    bool waits_for_this_alone = false;
+    bool has_what_others_want = false;
+  };
   /// `attempt` is of a step; zero: it is none.
-  [[nodiscard]] GateRequest request_for(std::uint64_t operation, const LockTerms& terms,
-                                        bool is_all_it_waits_for, StoreTime now,
-                                        std::uint32_t attempt = 0);
+  [[nodiscard]] SharedRequest request_for(std::uint64_t operation, const LockTerms& terms,
+                                          Standing standing, StoreTime now,
+                                          std::uint32_t attempt = 0);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
   /// Of those in `changes`, asked for by the activation.
@@ -373,7 +382,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void leave_gates_of(std::uint64_t operation, record::GateGrant::End how,
                       RunGates::DeedsByGate& deeds) const;
   void add_permit_endings(const Activated& activated, RunGates::DeedsByGate& deeds) const;
-  void add_permit_asks(const Activated& activated, bool is_all_it_waits_for, StoreTime now,
+  void add_permit_asks(const Activated& activated, bool waits_for_one_alone, StoreTime now,
                        RunGates::DeedsByGate& deeds);
   static void settle_permits(Activated& activated, const LockChanges& changes);
   void write_first_waits(Writing& writing, const Activated& activated, StoreTime now) const;

@@ -6,6 +6,7 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
+#include "base/reused_record.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
 #include "permit_run.hpp"
@@ -84,8 +85,8 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 
 /// What waits for others only by this lock, and holds something that others may wait for, can be
 /// part of a circle. So can a child: its parent may wait for it, now or later.
-GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
-                                 bool is_all_it_waits_for, StoreTime now, std::uint32_t attempt) {
+SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
+                                   Standing standing, StoreTime now, std::uint32_t attempt) {
   GateRequest request;
   request.holder = machine_.facts().id;
   request.owner = uid_;
@@ -100,20 +101,22 @@ GateRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms
     request.deadline = now + *terms.timeout;
   }
   request.actors = run_actors(head_, uid_);
-  request.may_hold_others = is_all_it_waits_for && (head_.has_parent() || holds_or_waits() ||
-                                                    has_permits() || request.actors.size() > 1);
-  record::RunMessage message;
+  request.may_hold_others =
+      standing.waits_for_this_alone && (standing.has_what_others_want || request.actors.size() > 1);
+  auto& message = reused_record<record::RunMessage>();
   message.set_format(kRunFormat);
   message.set_uid(uid_);
-  *message.mutable_event() = lock_event(record::RunEvent::LOCK_SETTLED, operation);
+  record::RunEvent& event = *message.mutable_event();
+  event.set_kind(record::RunEvent::LOCK_SETTLED);
+  event.set_operation(operation);
   if (attempt != 0) {
-    message.mutable_event()->set_attempts(attempt);
-    message.mutable_event()->set_name(terms.gate);
+    event.set_attempts(attempt);
+    event.set_name(terms.gate);
   }
   request.notice.emplace(
       GateRequest::Notice{tenure_->keys().message(tenure_->world().next_uid(now)),
                           message.SerializeAsString(), lost_suffix()});
-  return request;
+  return std::make_shared<const GateRequest>(std::move(request));
 }
 
 /// They are the children's, but at the gates the run itself is who holds them.
@@ -173,17 +176,16 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   const bool is_all = machine_.waits_for_one_alone();
   add_permit_asks(activated, is_all, now, deeds);
   add_uses(activated, deeds);
+  // What is let go of in the same commit closes no circle.
   const bool keeps_some =
       has_permits() || !permits_.empty() || head_.holds_size() > 0 ||
       std::ranges::any_of(locks_, [&](const auto& lock) { return !is_let_go(lock.first); });
+  const Standing standing{is_all, keeps_some || head_.has_parent()};
   for (const BegunLock& lock : activated.locks) {
     RunGates::Ask ask;
     ask.operation = lock.operation;
     ask.definition = lock.terms.definition;
-    ask.request = request_for(lock.operation, lock.terms, is_all, now);
-    // What is let go of in the same commit closes no circle.
-    ask.request.may_hold_others =
-        is_all && (keeps_some || head_.has_parent() || ask.request.actors.size() > 1);
+    ask.request = request_for(lock.operation, lock.terms, standing, now);
     ask.victim = lock.terms.victim;
     deeds[lock.terms.gate].asks.push_back(std::move(ask));
   }
@@ -264,16 +266,16 @@ void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& w
   for (Outgoing& out : messages_of(gates.committed(version))) {
     hand_over(std::move(out), writing);
   }
-  for (const auto& [waiter, step] : gates.next_in_line()) {
-    if (!waiter->has_notice()) {
+  for (const auto& [request, step] : gates.next_in_line()) {
+    if (!request->notice) {
       continue;
     }
-    const std::string& message_key = waiter->notice().key();
+    const std::string& message_key = request->notice->key;
     if (message_key.starts_with(tenure_->keys().inbox())) {
-      tenure_->fetch_ahead(waiter->owner(), step);
+      tenure_->fetch_ahead(request->owner, step);
       continue;
     }
-    const RunPlace place = place_in_message_key(message_key, waiter->owner());
+    const RunPlace place = place_in_message_key(message_key, request->owner);
     if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
       there->fetch_ahead(place.uid, step);
     }

@@ -73,7 +73,7 @@ void LiveRun::add_permit_endings(const Activated& activated, RunGates::DeedsByGa
   }
 }
 
-void LiveRun::add_permit_asks(const Activated& activated, bool is_all_it_waits_for, StoreTime now,
+void LiveRun::add_permit_asks(const Activated& activated, bool waits_for_one_alone, StoreTime now,
                               RunGates::DeedsByGate& deeds) {
   for (const BegunStep& step : activated.steps) {
     if (!step.limits.wanted.empty()) {
@@ -82,7 +82,8 @@ void LiveRun::add_permit_asks(const Activated& activated, bool is_all_it_waits_f
       ask.operation = step.operation;
       ask.definition = terms.definition;
       ask.as_stored = terms.as_stored;
-      ask.request = request_for(step.operation, terms, is_all_it_waits_for, now, 1);
+      const Standing standing{waits_for_one_alone, has_what_others_want()};
+      ask.request = request_for(step.operation, terms, standing, now, 1);
       deeds[terms.gate].asks.push_back(std::move(ask));
     }
   }
@@ -234,8 +235,8 @@ Task<void> LiveRun::take_permits(std::shared_ptr<StepRun> step) {
     ask.operation = operation;
     ask.definition = terms.definition;
     ask.as_stored = terms.as_stored;
-    ask.request =
-        request_for(operation, terms, machine_.waits_for_one_alone(), now, step->attempt_number());
+    const Standing standing{machine_.waits_for_one_alone(), has_what_others_want()};
+    ask.request = request_for(operation, terms, standing, now, step->attempt_number());
     std::exception_ptr refusal;
     const WriteRows write = [&](Writing& writing) {
       refusal = refusal_of_permit(terms.gate, ask);

@@ -73,36 +73,35 @@ GateRequest request_of(const GateUse& use) {
 }
 
 std::vector<std::uint64_t> slots_held(const GateRows& rows, const std::string& holder_key) {
-  const auto& slots = rows.holders().at(holder_key).record.slots();
-  return {slots.begin(), slots.end()};
+  return rows.holders().at(holder_key).slots;
 }
 
 /// Told in the place of the news that it was let in.
 GateRequest::Notice word_to(const DeadlockCircle& circle, std::size_t victim) {
-  const record::GateNotice& granted = circle.members[victim].waiter.notice();
+  const GateRequest::Notice& granted = *circle.members[victim].request->notice;
   std::vector<DeadlockStep> steps = circle.steps;
   std::ranges::rotate(steps, steps.begin() + static_cast<std::ptrdiff_t>(victim));
   const auto error = std::make_exception_ptr(DeadlockError(std::move(steps)));
   record::RunMessage message;
-  if (!message.ParseFromString(granted.value())) {
+  if (!message.ParseFromString(granted.value)) {
     throw StoreCorrupt("the waiter '" + circle.members[victim].waiter_key +
                        "' has a notice that cannot be read");
   }
   *message.mutable_event()->mutable_failure() = failure_of(error);
   message.mutable_event()->set_payload(circle_text(error));
-  return {granted.key() + "-deadlock", message.SerializeAsString()};
+  return {granted.key + "-deadlock", message.SerializeAsString()};
 }
 
 /// Runs are numbered in the order of their starts, and children come after their parents.
 std::optional<std::size_t> give_way_to(RunGates::Ask& ask, GateRows& rows,
                                        const DeadlockCircle& circle) {
   std::optional<std::size_t> youngest;
-  std::string_view latest = ask.request.owner;
+  std::string_view latest = ask.request->owner;
   for (std::size_t i = 0; i < circle.members.size(); ++i) {
     const DeadlockCircle::Member& member = circle.members[i];
-    const bool is_other_run = member.version != 0 && member.waiter.has_notice();
-    if (is_other_run && member.waiter.owner() > latest) {
-      latest = member.waiter.owner();
+    const bool is_other_run = member.version != 0 && member.request->notice;
+    if (is_other_run && member.request->owner > latest) {
+      latest = member.request->owner;
       youngest = i;
     }
   }
@@ -151,10 +150,7 @@ LockGrant read_grant(const boost::json::value& value) {
   return grant;
 }
 
-LockGrant grant_in(const Entry& holder) {
-  const auto record = parse_gate_record<record::GateHolder>(holder, "the holder of a gate");
-  return {holder.version, {record.slots().begin(), record.slots().end()}};
-}
+LockGrant grant_in(const Entry& holder) { return {holder.version, read_holder(holder).slots}; }
 
 // --- Changes -------------------------------------------------------------------------------------
 
@@ -246,7 +242,7 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
       if (!one.as_stored || !rows.exists()) {
         define(rows, one.definition);
       }
-      check_request(rows, one.request);
+      check_request(rows, *one.request);
       one.asked = ask(rows, leases, one.request, now);
       if (one.asked.outcome == Asked::Outcome::kHeld) {
         one.slots = slots_held(rows, one.asked.key);
@@ -294,7 +290,7 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
                                  std::exception_ptr*& fault_of) {
   for (Ask& one : deeds.asks) {
     const bool waits = !one.error && one.asked.outcome == Asked::Outcome::kWaits;
-    if (waits && one.request.may_hold_others) {
+    if (waits && one.request->may_hold_others) {
       fault_of = &one.error;
       one.victims.clear();
       ChooseVictim choose;
@@ -303,8 +299,7 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
           return give_way_to(one, rows, circle);
         };
       }
-      record::GateWaiter waiter = waiter_of(one.request, StoreTime{});
-      co_await check_for_deadlock(store_, rows, one.asked.key, std::move(waiter), leaving, choose);
+      co_await check_for_deadlock(store_, rows, one.asked.key, one.request, leaving, choose);
       fault_of = nullptr;
     }
   }
@@ -334,12 +329,13 @@ std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version)
     const bool is_written = part.prepared.rows && part.prepared.rows->changed();
     ledger.settle(part.prepared, is_written ? version : 0);
     for (GateRequest::Notice& victim : part.victims) {
-      told.push_back({std::move(victim), std::nullopt});
+      told.push_back(
+          {std::make_shared<const GateRequest::Notice>(std::move(victim)), std::nullopt});
     }
     Served& served = part.prepared.changed.served;
-    for (Admitted& admitted : served.admitted) {
-      if (admitted.notice) {
-        told.push_back({*std::move(admitted.notice),
+    for (const Admitted& admitted : served.admitted) {
+      if (admitted.has_notice) {
+        told.push_back({{admitted.request, &*admitted.request->notice},
                         LockGrant{version, ledger.rows()->slots_of(admitted.holder_key)}});
       }
     }
@@ -361,7 +357,7 @@ std::vector<RunGates::Change::InLine> RunGates::Change::next_in_line() const {
     std::size_t before = 0;
     for (auto one = rows->waiters().begin(); one != rows->waiters().end() && before < kFetchSteps;
          ++one) {
-      next.push_back({&one->second.record, static_cast<FetchStep>(before++)});
+      next.push_back({one->second.request.get(), static_cast<FetchStep>(before++)});
     }
   }
   return next;

@@ -60,7 +60,7 @@ class RunGates {
   struct Ask {
     std::uint64_t operation = 0;
     GateDefinition definition;
-    GateRequest request;
+    SharedRequest request;
     bool ends_at_once = false;  ///< If it is held, it is let go of by the same change.
     bool as_stored = false;     ///< See `LockTerms`.
     DeadlockVictim victim = DeadlockVictim::kRequester;
@@ -119,13 +119,13 @@ class RunGates {
     [[nodiscard]] const GateRows* rows_at(std::string_view gate) const;
     /// One who was let in, or gives way, and has to be told; the row for that is in the batch.
     struct Told {
-      GateRequest::Notice notice;
+      std::shared_ptr<const GateRequest::Notice> notice;
       std::optional<LockGrant> grant;  ///< Nothing: it gives way.
     };
     [[nodiscard]] std::vector<Told> committed(Version version);
     /// One who waits where some were let in, and how far it is to be fetched ahead.
     struct InLine {
-      const record::GateWaiter* waiter;
+      const GateRequest* request;
       FetchStep step;
     };
     /// After that: the first ones of long queues.

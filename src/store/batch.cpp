@@ -44,9 +44,11 @@ Batch& Batch::put_owned(std::string key, std::string value, bool is_new) {
   return *this;
 }
 
-Batch& Batch::erase(std::string_view key) {
-  writes_.push_back({std::string(key), std::nullopt});
+Batch& Batch::erase(std::string_view key) { return erase_owned(std::string(key)); }
+
+Batch& Batch::erase_owned(std::string key) {
   bytes_ += key.size();
+  writes_.push_back({std::move(key), std::nullopt});
   return *this;
 }
 

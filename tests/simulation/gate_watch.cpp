@@ -17,6 +17,7 @@ namespace {
 
 using detail::GateKeys;
 using detail::GateRows;
+using detail::GateWaiter;
 
 constexpr std::size_t kRowsAtOnce = 1'000'000;
 
@@ -34,21 +35,21 @@ std::uint64_t capacity_of(const GateRows& rows) { return rows.head().definition(
 std::uint64_t held(const GateRows& rows) {
   std::uint64_t sum = 0;
   for (const auto& [key, holder] : rows.holders()) {
-    sum += holder.record.weight();
+    sum += holder.request->weight;
   }
   return sum;
 }
 
 /// It does not keep others from going in.
-bool is_too_heavy(const GateRows& rows, const GateRows::Waiter& waiter) {
-  return waiter.record.weight() > capacity_of(rows);
+bool is_too_heavy(const GateRows& rows, const GateWaiter& waiter) {
+  return waiter.request->weight > capacity_of(rows);
 }
 
-std::string holder_key_of(const GateRows& rows, const GateRows::Waiter& waiter) {
-  return rows.keys().holder(waiter.record.owner(), waiter.record.request_id());
+std::string holder_key_of(const GateRows& rows, const GateWaiter& waiter) {
+  return rows.keys().holder(waiter.request->owner, waiter.request->request_id);
 }
 
-const GateRows::Waiter* waiter_for(const GateRows& rows, const std::string& holder_key) {
+const GateWaiter* waiter_for(const GateRows& rows, const std::string& holder_key) {
   const auto found = std::ranges::find_if(rows.waiters(), [&](const auto& waiter) {
     return holder_key_of(rows, waiter.second) == holder_key;
   });
@@ -64,14 +65,14 @@ struct Turn {
   auto operator<=>(const Turn&) const = default;
 };
 
-Turn turn_of(const GateRows::Waiter& waiter) {
-  const auto ticket = waiter.record.ticket();
-  const auto ahead = waiter.record.priority() * static_cast<std::int64_t>(kGateOvertakesPerStep);
+Turn turn_of(const GateWaiter& waiter) {
+  const std::uint64_t ticket = waiter.ticket;
+  const auto ahead = waiter.request->priority * static_cast<std::int64_t>(kGateOvertakesPerStep);
   return {static_cast<std::int64_t>(ticket) - ahead, ticket};
 }
 
-std::string ticket_text(const GateRows::Waiter& waiter) {
-  return "ticket " + std::to_string(waiter.record.ticket());
+std::string ticket_text(const GateWaiter& waiter) {
+  return "ticket " + std::to_string(waiter.ticket);
 }
 
 /// The rows of the gate that are put.
@@ -174,7 +175,7 @@ void GateWatch::check_capacity(const GateRows& after) {
 /// Each ticket is greater than those before it.
 void GateWatch::check_arrivals(const Change& change) {
   for (const auto& [key, waiter] : change.written.waiters()) {
-    if (waiter.record.ticket() < change.before.head().next_ticket()) {
+    if (waiter.ticket < change.before.head().next_ticket()) {
       fault(change.after, key + " has a ticket that was given before");
     }
   }
@@ -182,7 +183,7 @@ void GateWatch::check_arrivals(const Change& change) {
 
 void GateWatch::check_grant(const Change& change, const std::string& holder_key) {
   ++tally_.grants;
-  const GateRows::Waiter* const waited = waiter_for(change.before, holder_key);
+  const GateWaiter* const waited = waiter_for(change.before, holder_key);
   check_order(change, holder_key,
               waited != nullptr ? waited : waiter_for(change.written, holder_key));
   if (waited != nullptr) {
@@ -194,7 +195,7 @@ void GateWatch::check_grant(const Change& change, const std::string& holder_key)
 /// Who never stood in the queue goes in only if nobody is left there who could. Waiters that are
 /// passed over because they are dead or too late are not left.
 void GateWatch::check_order(const Change& change, const std::string& holder_key,
-                            const GateRows::Waiter* granted) {
+                            const GateWaiter* granted) {
   bool overtakes = false;
   for (const auto& [key, waiter] : change.before.waiters()) {
     if (!change.after.waiters().contains(key) || is_too_heavy(change.after, waiter)) {
@@ -207,20 +208,20 @@ void GateWatch::check_order(const Change& change, const std::string& holder_key,
                 " was let in, and it was the turn of " + key);
       return;
     }
-    overtakes = overtakes || waiter.record.ticket() < granted->record.ticket();
+    overtakes = overtakes || waiter.ticket < granted->ticket;
   }
   tally_.overtakes += overtakes ? 1U : 0U;
 }
 
 /// By the same commit. Who asks itself sees what comes of it, and has not waited.
-void GateWatch::check_notice(const Change& change, const GateRows::Waiter& granted) {
-  const record::GateNotice& notice = granted.record.notice();
+void GateWatch::check_notice(const Change& change, const GateWaiter& granted) {
+  const auto& notice = granted.request->notice;
   const auto& writes = change.commit.batch.writes();
   const bool is_told = std::ranges::any_of(writes, [&](const Batch::Write& write) {
-    return write.key == notice.key() && write.value == notice.value();
+    return notice && write.key == notice->key && write.value == notice->value;
   });
   if (!is_told) {
-    fault(change.after, granted.record.holder() + " was let in with " + ticket_text(granted) +
+    fault(change.after, granted.request->holder + " was let in with " + ticket_text(granted) +
                             ", and nobody told it");
   }
 }
@@ -228,19 +229,19 @@ void GateWatch::check_notice(const Change& change, const GateRows::Waiter& grant
 /// Who leaves the queue is let in, or too late, or goes by itself.
 void GateWatch::check_departures(const Change& change) {
   for (const auto& [key, waiter] : change.before.waiters()) {
-    const record::GateWaiter& record = waiter.record;
+    const detail::GateRequest& request = *waiter.request;
     const bool is_let_in = change.written.holders().contains(holder_key_of(change.before, waiter));
     const bool is_too_late =
-        record.deadline_ns() != 0 && detail::store_time(record.deadline_ns()) <= change.commit.at;
+        request.deadline != StoreTime{} && request.deadline <= change.commit.at;
     if (change.after.waiters().contains(key) || is_let_in || is_too_late) {
       continue;
     }
     const auto& writes = change.commit.batch.writes();
     const bool goes_itself = std::ranges::any_of(writes, [&](const Batch::Write& write) {
-      return write.key.find(record.owner()) != std::string::npos;
+      return write.key.find(request.owner) != std::string::npos;
     });
     if (!goes_itself) {
-      fault(change.after, key + " of " + record.holder() + " was taken out of the queue");
+      fault(change.after, key + " of " + request.holder + " was taken out of the queue");
     }
   }
 }
@@ -256,8 +257,8 @@ void GateWatch::check_next(const GateRows& after) {
   const auto next = std::ranges::find_if(
       after.waiters(), [&](const auto& waiter) { return !is_too_heavy(after, waiter.second); });
   if (next != after.waiters().end() &&
-      held(after) + next->second.record.weight() <= capacity_of(after)) {
-    fault(after, next->first + " of " + next->second.record.holder() +
+      held(after) + next->second.request->weight <= capacity_of(after)) {
+    fault(after, next->first + " of " + next->second.request->holder +
                      " waits, and could be in: " + std::to_string(held(after)) + " of " +
                      std::to_string(capacity_of(after)) + " are held");
   }

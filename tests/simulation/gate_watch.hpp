@@ -53,8 +53,8 @@ class GateWatch {
   void check_arrivals(const Change& change);
   void check_grant(const Change& change, const std::string& holder_key);
   void check_order(const Change& change, const std::string& holder_key,
-                   const detail::GateRows::Waiter* granted);
-  void check_notice(const Change& change, const detail::GateRows::Waiter& granted);
+                   const detail::GateWaiter* granted);
+  void check_notice(const Change& change, const detail::GateWaiter& granted);
   void check_departures(const Change& change);
   void check_next(const detail::GateRows& after);
   void fault(const detail::GateRows& after, const std::string& text);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "waiters_ahead.hpp"
+
+#include <utility>
+
+#include <holdfast/detail/check.hpp>
+
+#include "base/fetch_ahead.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// Of one that comes so much later, the request is fetched, and then what that points to.
+constexpr std::size_t kRequestsFetched = 4;
+constexpr std::size_t kTextsFetched = 2;
+
+void fetch_texts_ahead(const GateRequest& request) noexcept {
+  fetch_ahead(request.owner.data());
+  if (request.notice) {
+    fetch_ahead(request.notice->key.data());
+    fetch_ahead(request.notice->value.data());
+  }
+}
+
+}  // namespace
+
+void WaitersAhead::push(std::string_view key, GateWaiter waiter) {
+  waiters_.push_back(std::move(waiter));
+  last_key_.assign(key);
+}
+
+GateWaiter WaitersAhead::pop() {
+  HOLDFAST_CHECK(!waiters_.empty(), "a waiter was taken that is not there");
+  if (waiters_.size() > kRequestsFetched) {
+    fetch_ahead(waiters_[kRequestsFetched].request.get(), sizeof(GateRequest));
+    fetch_texts_ahead(*waiters_[kTextsFetched].request);
+  }
+  GateWaiter first = std::move(waiters_.front());
+  waiters_.pop_front();
+  return first;
+}
+
+void WaitersAhead::clear() noexcept { waiters_.clear(); }
+
+}  // namespace holdfast::detail

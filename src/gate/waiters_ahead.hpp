@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "gate_parties.hpp"
+
+namespace holdfast::detail {
+
+/// Waiters who will be wanted in their order. Of a long queue nothing is in the processor's caches
+/// any more: what belongs to one is fetched ahead while those before it are taken.
+class WaitersAhead {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return waiters_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return waiters_.size(); }
+  /// Of the row of the one that came last.
+  [[nodiscard]] const std::string& last_key() const noexcept { return last_key_; }
+
+  void push(std::string_view key, GateWaiter waiter);
+  /// The first one. There is one.
+  [[nodiscard]] GateWaiter pop();
+  void clear() noexcept;
+
+ private:
+  std::deque<GateWaiter> waiters_;
+  std::string last_key_;
+};
+
+}  // namespace holdfast::detail
