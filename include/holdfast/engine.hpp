@@ -80,7 +80,7 @@ struct RunInfo {
   std::string parent_id;  ///< Empty: it has none.
   std::string root_uid;   ///< Under which its cells are: `State::execution`.
   RunState state = RunState::kRunning;
-  StoreTime started_at{};
+  StoreTime started_at{};  ///< Of one that was reset: then.
   std::optional<StoreTime> ended_at{};
   boost::json::value input;
   boost::json::value result;  ///< Of one that is completed.
@@ -316,7 +316,8 @@ class Engine {
   /// Steps that wait for their next attempt are tried at once.
   [[nodiscard]] Task<void> retry_now(std::string_view id);
   /// Ends the run, and lets a new one with its id go on from where this one stood after `rows` rows
-  /// of its journal. Throws `InvalidArgument` if a child was under way there.
+  /// of its journal. Its time-out counts from then on. Throws `InvalidArgument` if a child was
+  /// under way there.
   [[nodiscard]] Task<void> reset(std::string_view id, std::uint64_t rows, std::string_view reason);
 
   /// The run that has the id, or had it last. Nothing: there is none.

@@ -24,7 +24,7 @@ struct RecordedRun {
   std::string uid{};        ///< Empty: as `id`.
   std::string root_id{};    ///< Empty: as `id`.
   std::string parent_id{};  ///< Empty: it is no child.
-  StoreTime started_at{};
+  StoreTime started_at{};   ///< As `Context::started_at`.
   /// Of signals that the runs before it, which it continues, have taken.
   std::vector<std::string> requests_done{};
   /// What these have answered to updates, as it is in the store.

@@ -77,6 +77,7 @@ class Context {
   /// Empty: it is no child.
   [[nodiscard]] const std::string& parent_id() const noexcept;
   [[nodiscard]] const std::string& type() const noexcept;
+  /// A reset does not change it.
   [[nodiscard]] StoreTime started_at() const noexcept;
   /// The code goes over what it did before. For logs, never for decisions.
   [[nodiscard]] bool is_replaying() const noexcept;

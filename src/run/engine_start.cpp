@@ -741,6 +741,7 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   batch.put(keys.message(world_->next_uid(now)), message.SerializeAsString());
   for (std::uint64_t row = 0; row < rows; ++row) {
     batch.put(keys.journal_row(place.uid, row), journal[row].SerializeAsString());
+  head.set_seen_started_at_ns(ns_of(seen_start_of(head)));
   }
   const CommitOutcome outcome = co_await world_->store.commit(std::move(batch));
   if (outcome.committed() == nullptr) {

@@ -32,7 +32,7 @@ RunMachine::Facts facts_of(const record::RunHead& head, RunPlace place) {
   facts.parent_id = head.parent().id();
   facts.requests_done.assign(head.requests().begin(), head.requests().end());
   facts.answers.assign(head.answers().begin(), head.answers().end());
-  facts.started_at = time_of(head.started_at_ns());
+  facts.started_at = seen_start_of(head);
   facts.step_limits = step_limits_of(head);
   facts.step_priority = head.priority();
   facts.random_uid = head.random_uid();

@@ -134,7 +134,7 @@ Task<RecordedRun> record_run(Store& store, std::string id) {
   recorded.root_uid = root_uid_of(head, run->place);
   recorded.random_uid = head.random_uid();
   recorded.parent_id = head.parent().id();
-  recorded.started_at = time_of(head.started_at_ns());
+  recorded.started_at = seen_start_of(head);
   recorded.requests_done.assign(head.requests().begin(), head.requests().end());
   for (const record::RunAnswer& answer : head.answers()) {
     recorded.answers.push_back(answer.SerializeAsString());

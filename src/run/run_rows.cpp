@@ -94,6 +94,10 @@ std::string root_uid_of(const record::RunHead& head, const RunPlace& place) {
   return head.root_uid().empty() ? place.uid : head.root_uid();
 }
 
+StoreTime seen_start_of(const record::RunHead& head) noexcept {
+  return time_of(head.has_seen_started_at_ns() ? head.seen_started_at_ns() : head.started_at_ns());
+}
+
 RunInfo info_of(const record::RunHead& head, const RunPlace& place) {
   RunInfo info;
   info.id = id_of(head, place);

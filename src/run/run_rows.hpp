@@ -67,6 +67,8 @@ template <class Record>
                                                   std::string_view uid);
 /// Under which the cells are that it shares.
 [[nodiscard]] std::string root_uid_of(const record::RunHead& head, const RunPlace& place);
+/// When it was started, as its code sees it: a reset does not change that.
+[[nodiscard]] StoreTime seen_start_of(const record::RunHead& head) noexcept;
 [[nodiscard]] RunInfo info_of(const record::RunHead& head, const RunPlace& place);
 /// What a run that ended other than well ended of.
 [[nodiscard]] std::string ending_text(const RunInfo& info);

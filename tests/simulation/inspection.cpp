@@ -32,7 +32,7 @@ detail::RunMachine::Facts facts_of(const detail::RunRow& run) {
   facts.parent_id = run.head.parent().id();
   facts.requests_done.assign(run.head.requests().begin(), run.head.requests().end());
   facts.answers.assign(run.head.answers().begin(), run.head.answers().end());
-  facts.started_at = detail::time_of(run.head.started_at_ns());
+  facts.started_at = detail::seen_start_of(run.head);
   return facts;
 }
 
