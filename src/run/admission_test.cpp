@@ -580,6 +580,37 @@ TEST_F(AdmissionTest, ARunThatIsResetAsksAnew) {
   EXPECT_EQ(info(here, "a").state, RunState::kCompleted);
 }
 
+TEST_F(AdmissionTest, ARunThatIsResetIsEndedByItsTimeoutWhileItIsQueued) {
+  Process& here = process();
+  start(here, "a", kLine, "acme", "wait", {.timeout = 1h});
+  start(here, "b", kLine, "acme");
+  run(here, here.engine->reset("a", 1, "once more"));
+  advance(59min);
+  EXPECT_EQ(waiters(here, kAcme), Ids{"a"});
+  advance(1min);
+  EXPECT_EQ(info(here, "a").state, RunState::kTimedOut);
+  EXPECT_EQ(waiters(here, kAcme), Ids{});
+  EXPECT_EQ(holders(here, kAcme), Ids{"b"});
+}
+
+TEST_F(AdmissionTest, ARunThatIsResetWhileNobodyDrivesItIsEndedByItsTimeoutWhileItIsQueued) {
+  Process& here = process();
+  Process& far = client();
+  start(here, "a", kLine, "acme", "wait", {.timeout = 1h});
+  go(here, "a");
+  start(here, "b", kLine, "acme");
+  kill(here);
+  run(far, far.engine->reset("a", 1, "once more"));
+  Process& next = process();
+  advance(1min);  // Until the one before has expired.
+  EXPECT_EQ(waiters(far, kAcme), Ids{"a"});
+  kill(next);
+  process();
+  advance(1h);
+  EXPECT_EQ(info(far, "a").state, RunState::kTimedOut);
+  EXPECT_EQ(waiters(far, kAcme), Ids{});
+}
+
 TEST_F(AdmissionTest, AnOperatorWhoTakesTheSlotAwayLetsTheRunGoOn) {
   Process& here = process();
   auto first = start(here, "a", kLine, "acme");
