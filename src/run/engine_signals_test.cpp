@@ -179,6 +179,17 @@ TEST_F(EngineSignalsTest, StartOrSignalIsToldAsWell) {
                    run(one, one.engine->start_or_signal(kTakesWhenAsked, 0, same, "number", 1))),
                QueueFull);
 }
+TEST_F(EngineSignalsTest, OneThatIsResetGetsThoseThatItHasRoomForAgain) {
+  Process& one = process();
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  fill(one);
+  run(one, one.engine->reset("run", 1, "without the numbers"));
+  send(one, 7);
+  order(one, "take");
+  order(one, "end");
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
+}
+
 
 TEST_F(EngineSignalsTest, ALimitOfNoneIsRefused) {
   options_.signals_kept_max = 0;

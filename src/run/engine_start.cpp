@@ -748,5 +748,6 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
     throw StoreBusy("run '" + id + "' was changed by somebody else: try again");
   }
 }
+  head.clear_signals_kept();  // It is counted anew, by whoever drives it.
 
 }  // namespace holdfast::detail
