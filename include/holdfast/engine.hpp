@@ -119,7 +119,8 @@ struct StartOptions {
   /// Of one run at a time, up to 255 bytes. Empty: one is made.
   std::string_view id{};
   OnConflict on_conflict = OnConflict::kFail;
-  /// Whoever starts a run twice with this key starts it once, also if it has ended meanwhile.
+  /// Whoever starts a run twice with this key starts it once, also if it has ended meanwhile. The
+  /// key is forgotten with the run, or with the last one that this goes on as (`purge`).
   std::string_view idempotency_key{};
   /// Which processes drive it: those whose engines have this queue. Empty: the default one.
   std::string_view queue{};
@@ -280,15 +281,19 @@ class Engine {
     return send_signal(std::string(id), std::string(name), detail::to_payload(payload),
                        std::string(request_id));
   }
-  /// Signals the run of `options.id`, which is started first if none goes on.
+  /// Signals the run of `options.id`, which is started first if none goes on. If one was started
+  /// with `options.idempotency_key` already, it is that one which is signalled, and none is started
+  /// any more: when it has ended, `NoSuchRun`, unless it was given this `request_id` before. The
+  /// key is that of the start; signals count once by `request_id`, as with `signal`.
   template <Payload In, Payload Out, typename T>
   [[nodiscard]] Task<RunHandle<Out>> start_or_signal(const Workflow<In, Out>& workflow,
                                                      const std::type_identity_t<In>& input,
                                                      const StartOptions& options,
-                                                     std::string_view name, const T& payload) {
+                                                     std::string_view name, const T& payload,
+                                                     std::string_view request_id = {}) {
     return handle_of<Out>(start_or_send(workflow.name(), workflow.admission(),
                                         detail::to_payload(input), options, std::string(name),
-                                        detail::to_payload(payload)));
+                                        detail::to_payload(payload), std::string(request_id)));
   }
 
   /// What the code of the run answers; it changes nothing. Throws `NoSuchHandler`, `NoSuchRun`.
@@ -379,7 +384,7 @@ class Engine {
                                                 std::shared_ptr<const detail::Admission> admission,
                                                 boost::json::value input,
                                                 const StartOptions& options, std::string name,
-                                                boost::json::value payload);
+                                                boost::json::value payload, std::string request_id);
   [[nodiscard]] Task<boost::json::value> ask(std::string id, std::string name,
                                              boost::json::value payload, bool changes,
                                              std::string request_id);

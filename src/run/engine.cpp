@@ -84,14 +84,16 @@ Task<std::string> Engine::start_of(std::string_view type,
 Task<std::string> Engine::start_or_send(std::string_view type,
                                         std::shared_ptr<const detail::Admission> admission,
                                         boost::json::value input, const StartOptions& options,
-                                        std::string name, boost::json::value payload) {
+                                        std::string name, boost::json::value payload,
+                                        std::string request_id) {
   if (options.id.empty()) {
     throw InvalidArgument("start_or_signal needs StartOptions::id: which run to signal?");
   }
   detail::StartTerms terms(options, core_->queue());
   terms.admission = std::move(admission);
-  return core_->start(std::string(type), std::move(input), std::move(terms),
-                      event_of(record::RunEvent::SIGNALLED, std::move(name), payload, {}));
+  return core_->start(
+      std::string(type), std::move(input), std::move(terms),
+      event_of(record::RunEvent::SIGNALLED, std::move(name), payload, std::move(request_id)));
 }
 
 Task<boost::json::value> Engine::run_result(std::string id, std::string collector) {

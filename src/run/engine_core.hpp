@@ -107,6 +107,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] Task<std::optional<Started>> find_tried(RunPlace place);
   [[nodiscard]] std::size_t starts_in_a_row() const noexcept;
   [[nodiscard]] Task<Existing> find_existing(const StartTerms& terms, Batch& batch);
+  [[nodiscard]] Task<bool> signal_run_of_key(RunRow run, record::RunEvent signal);
   [[nodiscard]] Task<bool> settle_conflict(RunRow existing, const StartTerms& terms,
                                            record::RunHead head);
   [[nodiscard]] Task<std::optional<CommitOutcome>> start_elsewhere(RunPlace place,

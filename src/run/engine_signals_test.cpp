@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <holdfast/this_task.hpp>
 
@@ -47,6 +49,8 @@ Task<int> takes_later(Context& ctx) {
 }
 const auto kTakesLater = workflow("takes_later", takes_later);
 
+constexpr StartOptions kOfKey{.id = "run", .idempotency_key = "key"};
+
 class EngineSignalsTest : public testing_runs::EngineWorld {
  protected:
   void SetUp() override { options_.signals_kept_max = 3; }
@@ -57,6 +61,11 @@ class EngineSignalsTest : public testing_runs::EngineWorld {
   void send(Process& from, int number) { run(from, from.engine->signal("run", "number", number)); }
   void order(Process& from, const std::string& text) {
     run(from, from.engine->signal("run", "order", text));
+  }
+  std::string start_or_order(Process& from, const StartOptions& options, const std::string& text,
+                             std::string_view request = {}) {
+    auto sent = from.engine->start_or_signal(kTakesWhenAsked, 0, options, "order", text, request);
+    return run(from, std::move(sent)).id();
   }
   std::string refusal(Process& from) {
     try {
@@ -170,15 +179,6 @@ TEST_F(EngineSignalsTest, TheOneThatItGoesOnAsIsFullToo) {
   EXPECT_THAT(refusal(one), HasSubstr("has 3 signals"));
 }
 
-TEST_F(EngineSignalsTest, StartOrSignalIsToldAsWell) {
-  Process& one = process();
-  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
-  fill(one);
-  const StartOptions same{.id = "run"};
-  EXPECT_THROW(static_cast<void>(
-                   run(one, one.engine->start_or_signal(kTakesWhenAsked, 0, same, "number", 1))),
-               QueueFull);
-}
 TEST_F(EngineSignalsTest, OneThatIsResetGetsThoseThatItHasRoomForAgain) {
   Process& one = process();
   run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
@@ -190,6 +190,96 @@ TEST_F(EngineSignalsTest, OneThatIsResetGetsThoseThatItHasRoomForAgain) {
   EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
 }
 
+TEST_F(EngineSignalsTest, StartOrSignalIsToldAsWell) {
+  Process& one = process();
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  fill(one);
+  const StartOptions same{.id = "run"};
+  EXPECT_THROW(static_cast<void>(
+                   run(one, one.engine->start_or_signal(kTakesWhenAsked, 0, same, "number", 1))),
+               QueueFull);
+}
+
+// --- To the run of a key -------------------------------------------------------------------------
+
+TEST_F(EngineSignalsTest, StartOrSignalReachesTheRunOfItsKey) {
+  Process& one = process();
+  EXPECT_EQ(start_or_order(one, kOfKey, "take"), "run");
+  run(one, one.engine->start_or_signal(kTakesWhenAsked, 0, kOfKey, "number", 7));
+  const StartOptions other_id{.id = "another", .idempotency_key = "key"};
+  EXPECT_EQ(start_or_order(one, other_id, "end"), "run");
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
+}
+
+TEST_F(EngineSignalsTest, StartOrSignalReachesWhatTheRunOfItsKeyGoesOnAs) {
+  Process& one = process();
+  start_or_order(one, kOfKey, "take");
+  send(one, 7);
+  order(one, "go on");
+  start_or_order(one, kOfKey, "take");
+  send(one, 30);
+  run(one, one.engine->reset("run", 1, "without the second number"));
+  start_or_order(one, kOfKey, "end");
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
+}
+
+TEST_F(EngineSignalsTest, AKeyIsRememberedForAsLongAsItsRunGoesOnAsAnother) {
+  Process& one = process();
+  start_or_order(one, kOfKey, "go on");
+  advance(1h);
+  EXPECT_EQ(run(one, one.engine->purge(1min)), 1U);
+  EXPECT_EQ(run(one, one.engine->start(kTakesWhenAsked, 0, kOfKey)).id(), "run");
+  order(one, "end");
+  advance(1h);
+  EXPECT_EQ(run(one, one.engine->purge(1min)), 1U);
+  const auto key = run(one, one.store->get("start_key/key"));
+  EXPECT_FALSE(key.has_value());
+}
+
+TEST_F(EngineSignalsTest, TheRunOfAKeyThatHasEndedTakesNone) {
+  Process& one = process();
+  start_or_order(one, kOfKey, "end");
+  EXPECT_THROW(start_or_order(one, kOfKey, "take"), NoSuchRun);
+  run(one, one.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  EXPECT_THROW(start_or_order(one, kOfKey, "take"), NoSuchRun) << "that is another run";
+  EXPECT_EQ(run(one, one.engine->list({.type = "takes_when_asked"})).runs.size(), 2U);
+}
+
+TEST_F(EngineSignalsTest, TheSameRequestToARunOfAKeyCountsOnce) {
+  Process& one = process();
+  start_or_order(one, kOfKey, "take", "first");
+  start_or_order(one, kOfKey, "take", "first");
+  send(one, 7);
+  EXPECT_EQ(start_or_order(one, kOfKey, "go on", "second"), "run");
+  EXPECT_EQ(start_or_order(one, kOfKey, "end", "third"), "run");
+  for (const char* request : {"first", "second", "third"}) {
+    EXPECT_EQ(start_or_order(one, kOfKey, "take", request), "run") << "it has got that";
+  }
+  EXPECT_THROW(start_or_order(one, kOfKey, "take", "fourth"), NoSuchRun);
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
+}
+
+TEST_F(EngineSignalsTest, ARunOfAKeyThatHadASignalAndNeverBeganIsKnownToHaveHadIt) {
+  Process& one = process();
+  constexpr StartOptions kLater{.id = "run", .idempotency_key = "key", .delay = 1h};
+  start_or_order(one, kLater, "take", "first");
+  run(one, one.engine->cancel("run"));
+  EXPECT_EQ(start_or_order(one, kLater, "take", "first"), "run");
+  EXPECT_THROW(start_or_order(one, kLater, "take", "second"), NoSuchRun);
+}
+
+TEST_F(EngineSignalsTest, WhatIsStartedInsteadOfARunThatHasEndedHasTheKey) {
+  Process& far = client();
+  run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(far, "end");
+  start_or_order(far, kOfKey, "take");  // Nobody has read the one before yet.
+  Process& one = process();
+  send(one, 7);
+  order(one, "end");
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "run").result()), 7);
+  const StartOptions same_start{.idempotency_key = "key"};
+  EXPECT_EQ(run(one, one.engine->start(kTakesWhenAsked, 0, same_start)).id(), "run");
+}
 
 TEST_F(EngineSignalsTest, ALimitOfNoneIsRefused) {
   options_.signals_kept_max = 0;

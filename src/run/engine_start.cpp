@@ -137,6 +137,26 @@ record::RunHead head_of(const std::string& type, const boost::json::value& input
   return head;
 }
 
+/// Whether the run got the signal that was sent with this request, itself or before it went on as
+/// this one.
+Task<bool> was_given(Store& store, RunRow run, std::string request) {
+  const auto is_it = [&](const record::RunEvent& event) {
+    return event.kind() == record::RunEvent::SIGNALLED && event.request() == request;
+  };
+  if (request.empty()) {
+    co_return false;
+  }
+  bool is_known = std::ranges::find(run.head.requests(), request) != run.head.requests().end() ||
+                  std::ranges::any_of(run.head.signals(), is_it);
+  if (!is_known) {
+    const std::vector<record::Activation> journal = co_await read_journal(store, std::move(run));
+    is_known = std::ranges::any_of(journal, [&](const record::Activation& row) {
+      return std::ranges::any_of(row.events(), is_it);
+    });
+  }
+  co_return is_known;
+}
+
 /// Of the run to which the handle of one leads that is not let in; empty: of none. Or throws why.
 std::string id_instead_of(const Entrance& entrance, const Admission& admission) {
   const WhenFull policy = admission.terms().when_full;
@@ -220,7 +240,15 @@ Task<std::optional<EngineCore::Started>> EngineCore::try_start(
   if (!terms.id.empty() || !terms.start_key.empty()) {
     Existing existing = co_await find_existing(terms, extra);
     if (existing.same) {
-      started.emplace().id = id_of(existing.same->head, existing.same->place);
+      std::string id = id_of(existing.same->head, existing.same->place);
+      bool is_settled = true;
+      if (signal) {
+        turn.release();  // That may take long.
+        is_settled = co_await signal_run_of_key(*std::move(existing.same), *signal);
+      }
+      if (is_settled) {
+        started.emplace().id = std::move(id);
+      }
       co_return started;
     }
     if (existing.open) {
@@ -294,32 +322,16 @@ Task<EngineCore::Existing> EngineCore::find_existing(const StartTerms& terms, Ba
   Store& store = world_->store;
   Existing existing;
   if (!terms.start_key.empty()) {
-    const std::string key = start_key_key(terms.start_key);
-    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
-    if (row) {
-      const RunPlace place = place_of(read_row<record::RunName>(*row, "the start").place());
-      existing.same = co_await read_run(store, place, Read::kApplied);
-      if (existing.same) {
-        co_await store.until_durable(row->version);
-        co_return existing;
-      }
-      batch.require_version(key, row->version);
-    } else {
-      batch.require_absent(key);
+    existing.same = co_await find_named(store, start_key_key(terms.start_key), batch);
+    if (existing.same) {
+      co_await store.until_durable(existing.same->version);
+      co_return existing;
     }
   }
   if (!terms.id.empty()) {
-    const std::string key = run_id_key(terms.id);
-    const std::optional<Entry> row = co_await store.get(key, Read::kApplied);
-    if (row) {
-      const RunPlace place = place_of(read_row<record::RunName>(*row, "the name").place());
-      existing.open = co_await read_run(store, place, Read::kApplied);
-      if (existing.open && has_ended(existing.open->head)) {
-        existing.open.reset();
-      }
-      batch.require_version(key, row->version);
-    } else {
-      batch.require_absent(key);
+    existing.open = co_await find_named(store, run_id_key(terms.id), batch);
+    if (existing.open && has_ended(existing.open->head)) {
+      existing.open.reset();
     }
   }
   co_return existing;
@@ -392,6 +404,24 @@ Task<bool> EngineCore::settle_conflict(RunRow existing, const StartTerms& terms,
       throw run_exists(terms.id, existing.head.type());
   }
   co_return false;
+}
+
+/// A run was started with the key of this start. True: it has the signal; false: look again.
+Task<bool> EngineCore::signal_run_of_key(RunRow run, record::RunEvent signal) {
+  bool has_it = false;
+  if (!has_ended(run.head)) {
+    has_it =
+        co_await try_send(std::move(run), message_of(record::RunMessage::EVENT, std::move(signal)));
+  } else if (run.head.state() != record::RunHead::CONTINUED) {
+    const std::string text = "run '" + id_of(run.head, run.place) + "' (" + run.head.type() +
+                             "), which was started with the idempotency key of this start, has "
+                             "ended, and takes no signal";
+    has_it = co_await was_given(world_->store, std::move(run), signal.request());
+    if (!has_it) {
+      throw NoSuchRun(text);
+    }
+  }
+  co_return has_it;
 }
 
 // --- Messages ------------------------------------------------------------------------------------
@@ -711,12 +741,14 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   if (head.random_uid().empty()) {
     head.set_random_uid(run->place.uid);
   }
+  head.set_seen_started_at_ns(ns_of(seen_start_of(head)));
   head.clear_ended_at_ns();
   head.clear_result();
   head.clear_failure();
   head.clear_first();
   head.clear_last();
   head.clear_rows();
+  head.clear_signals_kept();  // It is counted anew, by whoever drives it.
   head.clear_continued_as();
   head.clear_holds();  // They ended with the run.
   head.clear_admission();
@@ -738,16 +770,17 @@ Task<void> EngineCore::reset(std::string id, std::uint64_t rows, std::string rea
   batch.put(keys.run(run->place.uid), old.SerializeAsString());
   batch.put(keys.run(place.uid), head.SerializeAsString());
   batch.put(name_key, name_row(place));
+  for (const std::string& key : head.start_keys()) {
+    batch.put(start_key_key(key), name_row(place));
+  }
   batch.put(keys.message(world_->next_uid(now)), message.SerializeAsString());
   for (std::uint64_t row = 0; row < rows; ++row) {
     batch.put(keys.journal_row(place.uid, row), journal[row].SerializeAsString());
-  head.set_seen_started_at_ns(ns_of(seen_start_of(head)));
   }
   const CommitOutcome outcome = co_await world_->store.commit(std::move(batch));
   if (outcome.committed() == nullptr) {
     throw StoreBusy("run '" + id + "' was changed by somebody else: try again");
   }
 }
-  head.clear_signals_kept();  // It is counted anew, by whoever drives it.
 
 }  // namespace holdfast::detail

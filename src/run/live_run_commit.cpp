@@ -357,8 +357,8 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
   writing.has_head = true;
 }
 
-/// The next run of the chain takes over the id, the parent, the signals that nobody took, and what
-/// is known of requests.
+/// The next run of the chain takes over the id, the keys, the parent, the signals that nobody took,
+/// and what is known of requests.
 void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime now) {
   const std::string uid = tenure_->world().next_uid(now);
   record::RunHead next;
@@ -392,7 +392,11 @@ void LiveRun::write_continuation(Writing& writing, const RunEnd& end, StoreTime 
   next.mutable_answers()->Assign(end.answers.begin(), end.answers.end());
   head_.set_continued_as(uid);
   writing.batch.put(tenure_->keys().run(uid), next.SerializeAsString());
-  writing.batch.put(run_id_key(next.id()), name_row(tenure_->keys().place_of(uid)));
+  const std::string name = name_row(tenure_->keys().place_of(uid));
+  writing.batch.put(run_id_key(next.id()), name);
+  for (const std::string& key : next.start_keys()) {
+    writing.batch.put(start_key_key(key), name);
+  }
   writing.children.push_back(uid);
 }
 

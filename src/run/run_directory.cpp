@@ -94,6 +94,19 @@ Task<std::optional<RunRow>> find_run(Store& store, std::string id, Read read) {
   co_return run;
 }
 
+Task<std::optional<RunRow>> find_named(Store& store, std::string name_key, Batch& batch) {
+  const std::optional<Entry> name = co_await store.get(name_key, Read::kApplied);
+  std::optional<RunRow> run;
+  if (name) {
+    run = co_await read_run(store, place_of(read_row<record::RunName>(*name, "the name").place()),
+                            Read::kApplied);
+    batch.require_version(std::move(name_key), name->version);
+  } else {
+    batch.require_absent(std::move(name_key));
+  }
+  co_return run;
+}
+
 Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run) {
   std::vector<record::Activation> rows;
   if (run.head.has_first()) {

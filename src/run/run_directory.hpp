@@ -27,6 +27,11 @@ struct RunRow {
 [[nodiscard]] Task<std::optional<RunRow>> read_run(Store& store, RunPlace place,
                                                    Read read = Read::kDurable);
 
+/// The run to which the row of a name leads: that of an id, or of the key of a start. The batch
+/// gets the condition that it does, or that there is no such row, still.
+[[nodiscard]] Task<std::optional<RunRow>> find_named(Store& store, std::string name_key,
+                                                     Batch& batch);
+
 /// All rows of its journal, those in its head included.
 [[nodiscard]] Task<std::vector<record::Activation>> read_journal(Store& store, RunRow run);
 

@@ -145,7 +145,7 @@ Task<void> Schedules::set_type(std::string_view name, std::string_view type,
   const std::string id = run_id_of(name);
   return wait_for_start(engine_->start_or_send(
       detail::kScheduleType, nullptr, detail::to_payload(state), {.id = id},
-      std::string(detail::kSetSignal), detail::to_payload(state.definition)));
+      std::string(detail::kSetSignal), detail::to_payload(state.definition), {}));
 }
 
 Task<void> Schedules::pause(std::string_view name, std::string_view reason) {

@@ -5,6 +5,7 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
+#include "run_directory.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
 
@@ -346,7 +347,11 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
 Task<std::optional<CommitOutcome>> Tenure::start_next(record::RunHead head, Batch batch,
                                                       StoreTime now) {
   const std::string uid = world_->next_uid(now);
-  batch.put(run_id_key(head.id()), name_row(keys_.place_of(uid)));
+  const std::string name = name_row(keys_.place_of(uid));
+  batch.put(run_id_key(head.id()), name);
+  for (const std::string& key : head.start_keys()) {
+    batch.put(start_key_key(key), name);
+  }
   head.set_started_at_ns(ns_of(now));
   std::optional<CommitOutcome> outcome;
   const bool begins_at_once =
@@ -364,27 +369,33 @@ Task<std::optional<CommitOutcome>> Tenure::start_next(record::RunHead head, Batc
   co_return outcome;
 }
 
-/// The run that was to be signalled has ended: the signal goes to the next one of its id, or makes
-/// one.
+/// The run that was to be signalled has ended: the signal goes to the next one of its id, or to the
+/// one that was started with the key meanwhile, or makes one. None is made if that one has ended.
 Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
-  const std::string name_key = run_id_key(message.start().id());
+  Store& store = world_->store;
   for (bool done = false; !done && !is_over();) {
-    const std::optional<Entry> row = co_await world_->store.get(name_key, Read::kApplied);
-    const StoreTime now = co_await world_->store.time();
+    const StoreTime now = co_await store.time();
     Batch batch;
     batch.erase(key);
-    std::optional<RunPlace> next;
-    if (row) {
-      batch.require_version(name_key, row->version);
-      next = place_of(read_row<record::RunName>(*row, "the name").place());
-    } else {
-      batch.require_absent(name_key);
+    std::optional<RunRow> next =
+        co_await find_named(store, run_id_key(message.start().id()), batch);
+    if (next && next->place.uid == message.uid()) {
+      next.reset();
+    }
+    bool of_key_has_ended = false;
+    for (const std::string& start_key : message.start().start_keys()) {
+      if (!next) {
+        next = co_await find_named(store, start_key_key(start_key), batch);
+        of_key_has_ended = next && has_ended(next->head);
+      }
     }
     std::optional<CommitOutcome> outcome;
-    if (next && next->uid != message.uid()) {
-      message.set_uid(next->uid);
-      const PartitionKeys there(next->queue, next->partition);
+    if (next && !of_key_has_ended) {
+      message.set_uid(next->place.uid);
+      const PartitionKeys there(next->place.queue, next->place.partition);
       batch.put(there.message(world_->next_uid(now)), message.SerializeAsString());
+    }
+    if (next) {
       outcome = co_await apply(std::move(batch));
     } else {
       outcome = co_await start_next(message.start(), std::move(batch), now);
