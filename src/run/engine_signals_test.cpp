@@ -281,6 +281,19 @@ TEST_F(EngineSignalsTest, WhatIsStartedInsteadOfARunThatHasEndedHasTheKey) {
   EXPECT_EQ(run(one, one.engine->start(kTakesWhenAsked, 0, same_start)).id(), "run");
 }
 
+TEST_F(EngineSignalsTest, TheTimeoutOfWhatIsStartedInsteadCountsFromItsStart) {
+  Process& far = client();
+  run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(far, "end");
+  start_or_order(far, {.id = "run", .timeout = 1h}, "take");
+  advance(30min);
+  Process& one = process();
+  advance(59min);
+  EXPECT_EQ(run(one, one.engine->describe("run")).value().state, RunState::kRunning);
+  advance(1min);
+  EXPECT_EQ(run(one, one.engine->describe("run")).value().state, RunState::kTimedOut);
+}
+
 TEST_F(EngineSignalsTest, ALimitOfNoneIsRefused) {
   options_.signals_kept_max = 0;
   EXPECT_THROW(static_cast<void>(client()), InvalidArgument);

@@ -353,6 +353,7 @@ Task<std::optional<CommitOutcome>> Tenure::start_next(record::RunHead head, Batc
     batch.put(start_key_key(key), name);
   }
   head.set_started_at_ns(ns_of(now));
+  head.set_deadline_ns(deadline_of(head));
   std::optional<CommitOutcome> outcome;
   const bool begins_at_once =
       world_->code_of(head.type()) != nullptr && world_->admission_of(head.type()) == nullptr;
