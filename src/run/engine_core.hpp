@@ -94,7 +94,6 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::optional<RunRow> same;  ///< Was started with the same key.
     std::optional<RunRow> open;  ///< Has the id, and goes on.
   };
-  [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
   struct Started {
     std::string id;       ///< Empty: nothing is to be started.
     Version version = 0;  ///< To be durable; zero: it is.
@@ -114,6 +113,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                                                    record::RunHead&& head,
                                                                    Batch&& extra,
                                                                    Entrance entrance);
+
+  // engine_messages.cpp
   [[nodiscard]] Task<RunRow> find_open(std::string id);
   [[nodiscard]] Task<bool> try_send(RunRow run, record::RunMessage message);
   [[nodiscard]] static Task<void> bring(std::shared_ptr<Tenure> tenure, std::string key,
@@ -128,6 +129,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   [[nodiscard]] Task<std::optional<boost::json::value>> ask_elsewhere(RunRow run,
                                                                       record::RunEvent question,
                                                                       bool changes);
+
+  // engine_results.cpp
+  [[nodiscard]] Task<std::optional<boost::json::value>> stored_result(const std::string& id);
 
   // The loops.
   [[nodiscard]] Task<void> take_share();
