@@ -34,21 +34,6 @@ Task<void> erase_reply(std::shared_ptr<RunWorld> world, std::string key) {
   }
 }
 
-/// However busy the store is: who asked would otherwise ask again, for what has happened.
-Task<std::optional<Entry>> read_reply(Store& store, std::string key) {
-  for (;;) {
-    try {
-      std::optional<Entry> row = co_await store.get(key);
-      co_return row;
-    } catch (const Error& error) {
-      if (error.remedy() != Remedy::kTryAgain) {
-        throw;
-      }
-    }
-    co_await busy_pause();
-  }
-}
-
 }  // namespace
 
 Task<RunRow> EngineCore::find_open(std::string id) {
@@ -181,10 +166,12 @@ Task<std::optional<boost::json::value>> EngineCore::ask_elsewhere(RunRow run,
   if (!is_sent) {
     co_return answer;
   }
+  // However busy the store is: who asked would otherwise ask again, for what has happened.
+  const auto read_answer = [&] { return world_->store.get(key); };
   std::optional<Entry> row;
   while (!row) {
     co_await watch.changed();
-    row = co_await read_reply(world_->store, key);
+    row = co_await read_when_not_busy(read_answer);
   }
   world_->tasks.run(erase_reply(world_, key));
   const auto reply = read_row<record::RunReply>(*row, "the answer of a run");

@@ -159,27 +159,19 @@ Task<std::string> EngineCore::start(std::string type, boost::json::value input, 
 /// What was to start it was given up in the middle of the commit. If that has happened, another try
 /// would find a run that goes on, and not know that it is its own.
 Task<std::optional<EngineCore::Started>> EngineCore::find_tried(RunPlace place) {
+  const auto read_tried = [&] { return read_run(world_->store, place, Read::kApplied); };
   std::optional<Started> started;
-  for (bool busy = true; busy;) {
-    busy = false;
-    try {
-      const std::optional<RunRow> run = co_await read_run(world_->store, place, Read::kApplied);
-      if (run) {
-        started.emplace();
-        started->id = id_of(run->head, run->place);
-        started->version = run->version;
-      }
-    } catch (const Cancelled&) {
-      throw;
-    } catch (const Error& error) {
-      busy = error.remedy() == Remedy::kTryAgain;
-      if (!busy) {
-        throw OutcomeUnknown(std::string("a run was started or not: ") + error.what());
-      }
+  try {
+    const std::optional<RunRow> run = co_await read_when_not_busy(read_tried);
+    if (run) {
+      started.emplace();
+      started->id = id_of(run->head, run->place);
+      started->version = run->version;
     }
-    if (busy) {
-      co_await busy_pause();
-    }
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    throw OutcomeUnknown(std::string("a run was started or not: ") + error.what());
   }
   co_return started;
 }
