@@ -281,6 +281,33 @@ TEST_F(EngineSignalsTest, WhatIsStartedInsteadOfARunThatHasEndedHasTheKey) {
   EXPECT_EQ(run(one, one.engine->start(kTakesWhenAsked, 0, same_start)).id(), "run");
 }
 
+TEST_F(EngineSignalsTest, NoneIsStartedInsteadOfARunThatHasEndedIfTheKeyHasStartedAnother) {
+  Process& far = client();
+  run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(far, "end");
+  start_or_order(far, kOfKey, "take");
+  const StartOptions same_key{.id = "other", .idempotency_key = "key"};
+  run(far, far.engine->start(kTakesWhenAsked, 0, same_key));
+  Process& one = process();
+  run(one, one.engine->signal("other", "number", 7));
+  run(one, one.engine->signal("other", "order", std::string("end")));
+  EXPECT_EQ(run(one, one.engine->handle(kTakesWhenAsked, "other").result()), 7);
+  EXPECT_EQ(run(one, one.engine->list({.type = "takes_when_asked"})).runs.size(), 2U);
+}
+
+TEST_F(EngineSignalsTest, NoneIsStartedInsteadOfARunThatHasEndedIfThatOfTheKeyHasEndedToo) {
+  Process& far = client();
+  run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
+  order(far, "end");
+  start_or_order(far, kOfKey, "take");
+  const StartOptions same_key{.id = "other", .idempotency_key = "key"};
+  start_or_order(far, same_key, "end");
+  process();
+  const RunPage page = run(far, far.engine->list({.type = "takes_when_asked"}));
+  EXPECT_EQ(page.runs.size(), 2U);
+  EXPECT_THAT(page.runs, ::testing::Each(::testing::Field(&RunInfo::state, RunState::kCompleted)));
+}
+
 TEST_F(EngineSignalsTest, TheTimeoutOfWhatIsStartedInsteadCountsFromItsStart) {
   Process& far = client();
   run(far, far.engine->start(kTakesWhenAsked, 0, {.id = "run"}));
