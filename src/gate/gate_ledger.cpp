@@ -116,14 +116,15 @@ void GateLedger::settle(Prepared& prepared, Version version) {
   rows_ = std::move(prepared.rows);
 }
 
-Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
+Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, const Terms& terms) {
   std::size_t waiters_max = kWaitersRead;
+  std::string waiter_key = terms.waiter_key;
   for (;;) {
     if (session_ != nullptr) {
       session_->check_alive();
     }
     if (terms.prepare) {
-      co_await terms.prepare(terms.waiter_key);
+      co_await terms.prepare(waiter_key);
     }
     // Gone if this ends in the middle: then they are read again.
     std::unique_ptr<GateRows> rows = std::move(rows_);
@@ -142,8 +143,8 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, Terms terms) {
       }
       add_next_waiters(*rows);
     }
-    if (!terms.waiter_key.empty() && !rows->waiters().contains(terms.waiter_key)) {
-      co_await add_waiter(*rows, terms.waiter_key);
+    if (!waiter_key.empty() && !rows->waiters().contains(waiter_key)) {
+      co_await add_waiter(*rows, waiter_key);
     }
     for (const std::string& key : terms.more_waiters) {
       if (!rows->waiters().contains(key)) {

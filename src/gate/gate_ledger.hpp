@@ -48,7 +48,7 @@ class GateLedger {
   /// With a session all is on condition that it is not over: `SessionLost` if it is.
   GateLedger(Store& store, GateKeys keys, const Session* session);
 
-  /// `plan` is there until it is done.
+  /// `plan` is there until it is done, and so are the terms of `prepare`.
   [[nodiscard]] Task<Changed> change(const Plan& plan);
   [[nodiscard]] Task<Changed> change(const Plan& plan, Terms terms);
 
@@ -58,7 +58,7 @@ class GateLedger {
     Batch batch;  ///< Empty: there is nothing to write.
     std::unique_ptr<GateRows> rows;
   };
-  [[nodiscard]] Task<Prepared> prepare(const Plan& plan, Terms terms);
+  [[nodiscard]] Task<Prepared> prepare(const Plan& plan, const Terms& terms);
   /// It was committed, with this version, or there was nothing to write (zero). If this is not
   /// called, the next change reads anew.
   void settle(Prepared& prepared, Version version);

@@ -20,6 +20,15 @@ inline constexpr std::string_view kLostMark = "-lost";
   return StoreTime(Duration(ns));
 }
 
+/// Whoever waits, if that is something in this process: what it is only those know who made it.
+class LocalParty {
+ public:
+  LocalParty() = default;
+  LocalParty(const LocalParty&) = delete;
+  LocalParty& operator=(const LocalParty&) = delete;
+  virtual ~LocalParty() = default;
+};
+
 /// One who wants in.
 struct GateRequest {
   /// A row that is put when something happens to it.
@@ -50,6 +59,10 @@ struct GateRequest {
   std::optional<Notice> notice{};
   /// A random number: it gets any of the slots that are free. Nothing: the lowest ones.
   std::optional<std::uint64_t> slot_seed{};
+  /// In no row: empty in a request that was read.
+  std::weak_ptr<LocalParty> party{};
+  /// Where that is in memory, to be fetched ahead; it may be gone.
+  const LocalParty* party_address = nullptr;
 };
 /// Whoever asks, waits and holds has the same one, which nobody changes.
 using SharedRequest = std::shared_ptr<const GateRequest>;

@@ -139,8 +139,8 @@ void GateRows::grant(std::string holder_key, GateHolder holder) {
   }
   holder.fence = 0;
   batch_.put_new(holder_key, row_of(holder));
-  granted_.push_back(holder_key);
-  holders_.insert_or_assign(std::move(holder_key), std::move(holder));
+  const auto [place, is_new] = holders_.insert_or_assign(std::move(holder_key), std::move(holder));
+  granted_.push_back(&place->second);
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
@@ -169,6 +169,7 @@ void GateRows::end(const std::string& holder_key, record::GateGrant& grant, Stor
   auto ended = holders_.extract(holder_key);
   HOLDFAST_CHECK(!ended.empty(), "a hold was ended that there is not");
   const GateHolder& held = ended.mapped();
+  std::erase(granted_, &held);
   const GateRequest& request = *held.request;
   const std::uint64_t number = head.grants_ended();
   grant.set_format(kGateFormat);
@@ -235,11 +236,10 @@ void GateRows::committed(Version version) noexcept {
     return;
   }
   head_version_ = version;
-  for (const std::string& key : std::exchange(granted_, {})) {
-    if (const auto holder = holders_.find(key); holder != holders_.end()) {
-      holder->second.fence = version;
-    }
+  for (GateHolder* const holder : granted_) {
+    holder->fence = version;
   }
+  granted_.clear();
 }
 
 }  // namespace holdfast::detail

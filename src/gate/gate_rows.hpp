@@ -109,7 +109,7 @@ class GateRows {
   std::string waiters_known_to_;
   std::map<std::string, GateWaiter> came_behind_;
   bool has_lost_one_behind_ = false;
-  std::vector<std::string> granted_;  // By the batch.
+  std::vector<GateHolder*> granted_;  // By the batch.
   Batch batch_;
 };
 

@@ -236,17 +236,25 @@ std::vector<Outgoing> stop_messages(RunWorld& world, const Entrance& entrance, S
   return messages;
 }
 
-std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told) {
+bool read_word(const RunGates::Change::Told& told, record::RunMessage& message) {
+  if (!message.ParseFromString(told.notice().value)) {
+    return false;
+  }
+  // One that is told to begin needs no more.
+  if (told.grant && message.kind() == record::RunMessage::EVENT) {
+    message.mutable_event()->set_payload(grant_text(*told.grant));
+  }
+  return true;
+}
+
+std::vector<Outgoing> messages_of(const std::vector<RunGates::Change::Told>& told) {
   std::vector<Outgoing> messages;
-  for (auto& [notice, grant] : told) {
+  for (const RunGates::Change::Told& one : told) {
     record::RunMessage message;
-    if (message.ParseFromString(notice->value)) {
-      // One that is told to begin needs no more.
-      if (grant && message.kind() == record::RunMessage::EVENT) {
-        message.mutable_event()->set_payload(grant_text(*grant));
-      }
-      RunPlace to = place_in_message_key(notice->key, message.uid());
-      messages.push_back({std::move(to), notice->key, std::move(message)});
+    if (read_word(one, message)) {
+      const std::string& key = one.notice().key;
+      RunPlace to = place_in_message_key(key, message.uid());
+      messages.push_back({std::move(to), key, std::move(message)});
     }
   }
   return messages;

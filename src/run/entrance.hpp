@@ -78,8 +78,10 @@ struct Outgoing {
 /// To those that it replaces: they are asked to stop.
 [[nodiscard]] std::vector<Outgoing> stop_messages(RunWorld& world, const Entrance& entrance,
                                                   StoreTime now);
+/// To one who was let in by a commit. False: that cannot be read.
+[[nodiscard]] bool read_word(const RunGates::Change::Told& told, record::RunMessage& message);
 /// To those who were let in by a commit; their rows are there.
-[[nodiscard]] std::vector<Outgoing> messages_of(std::vector<RunGates::Change::Told> told);
+[[nodiscard]] std::vector<Outgoing> messages_of(const std::vector<RunGates::Change::Told>& told);
 
 /// Under which the steps of the run are.
 [[nodiscard]] std::vector<Limit> step_limits_of(const record::RunHead& head);

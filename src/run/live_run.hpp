@@ -97,7 +97,7 @@ struct Mail {
 
 /// A run in memory. What happens to it is put into its mailbox, and one task at a time empties
 /// that: activates the code, commits what came of it, and begins what it wants.
-class LiveRun : public std::enable_shared_from_this<LiveRun> {
+class LiveRun final : public LocalParty, public std::enable_shared_from_this<LiveRun> {
  public:
   /// Of one that is not in the store yet, `head_version` is zero.
   LiveRun(std::shared_ptr<Tenure> tenure, std::string uid, record::RunHead&& head,
@@ -313,7 +313,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                        Version version);
   /// Those who were let in by a commit.
   void tell_admitted(RunGates::Change& gates, Version version, Writing& writing);
-  void hand_over(Outgoing grant, Writing& writing);
+  void hand_over(const RunGates::Change::Told& told, Writing& writing);
+  /// Null: it is not in memory here.
+  [[nodiscard]] std::shared_ptr<LiveRun> run_in_memory(const RunGates::Change::Told& told,
+                                                       const std::string& uid) const;
   void remember_locks(const Activated& activated, const record::Activation& row);
   /// False: it does not say what was granted.
   [[nodiscard]] bool learn_fence(const record::RunEvent& event);

@@ -116,6 +116,8 @@ SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& ter
   request.notice.emplace(
       GateRequest::Notice{tenure_->keys().message(tenure_->world().next_uid(now)),
                           message.SerializeAsString(), lost_suffix()});
+  request.party = weak_from_this();
+  request.party_address = this;
   return std::make_shared<const GateRequest>(std::move(request));
 }
 
@@ -263,21 +265,14 @@ void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
 }
 
 void LiveRun::tell_admitted(RunGates::Change& gates, Version version, Writing& writing) {
-  for (Outgoing& out : messages_of(gates.committed(version))) {
-    hand_over(std::move(out), writing);
+  for (const RunGates::Change::Told& told : gates.committed(version)) {
+    hand_over(told, writing);
   }
   for (const auto& [request, step] : gates.next_in_line()) {
-    if (!request->notice) {
-      continue;
-    }
-    const std::string& message_key = request->notice->key;
-    if (message_key.starts_with(tenure_->keys().inbox())) {
-      tenure_->fetch_ahead(request->owner, step);
-      continue;
-    }
-    const RunPlace place = place_in_message_key(message_key, request->owner);
-    if (const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(place)) {
-      there->fetch_ahead(place.uid, step);
+    if (step == FetchStep::kObject) {
+      detail::fetch_ahead(request->party_address, sizeof(LiveRun));
+    } else if (const auto party = request->party.lock()) {
+      static_cast<const LiveRun&>(*party).fetch_ahead(step);
     }
   }
 }
@@ -322,15 +317,34 @@ void LiveRun::fetch_ahead(FetchStep step) const {
   machine_.fetch_ahead(step);
 }
 
+/// Those who wait as parties are runs. Others were read from the store, and may be in memory again.
+std::shared_ptr<LiveRun> LiveRun::run_in_memory(const RunGates::Change::Told& told,
+                                                const std::string& uid) const {
+  if (told.who != nullptr) {
+    if (auto party = told.who->party.lock()) {
+      return std::static_pointer_cast<LiveRun>(std::move(party));
+    }
+  }
+  const auto there = tenure_->world().tenure_of(place_in_message_key(told.notice().key, uid));
+  return there == nullptr ? nullptr : there->find_live(uid);
+}
+
 /// The first one that is in memory here is driven next by whoever drives this one: to send it a
 /// message, and to have that taken by another thread, would take longer than all else.
-void LiveRun::hand_over(Outgoing grant, Writing& writing) {
-  const std::shared_ptr<Tenure> there = tenure_->world().tenure_of(grant.to);
-  const bool is_taken = there != nullptr && follower_ == nullptr &&
-                        there->take_here(grant.key, grant.message, follower_);
-  if (!is_taken) {
-    writing.messages.push_back(std::move(grant));
+void LiveRun::hand_over(const RunGates::Change::Told& told, Writing& writing) {
+  record::RunMessage message;
+  if (!read_word(told, message)) {
+    return;
   }
+  const std::string& key = told.notice().key;
+  if (follower_ == nullptr) {
+    const std::shared_ptr<LiveRun> run = run_in_memory(told, message.uid());
+    if (run != nullptr && run->tenure_->take_here(run, key, message, follower_)) {
+      return;
+    }
+  }
+  RunPlace to = place_in_message_key(key, message.uid());
+  writing.messages.push_back({std::move(to), key, std::move(message)});
 }
 
 void LiveRun::remember_locks(const Activated& activated, const record::Activation& row) {

@@ -329,14 +329,13 @@ std::vector<RunGates::Change::Told> RunGates::Change::committed(Version version)
     const bool is_written = part.prepared.rows && part.prepared.rows->changed();
     ledger.settle(part.prepared, is_written ? version : 0);
     for (GateRequest::Notice& victim : part.victims) {
-      told.push_back(
-          {std::make_shared<const GateRequest::Notice>(std::move(victim)), std::nullopt});
+      told.push_back({nullptr, std::nullopt, std::move(victim)});
     }
     Served& served = part.prepared.changed.served;
     for (const Admitted& admitted : served.admitted) {
       if (admitted.has_notice) {
-        told.push_back({{admitted.request, &*admitted.request->notice},
-                        LockGrant{version, ledger.rows()->slots_of(admitted.holder_key)}});
+        LockGrant grant{version, ledger.rows()->slots_of(admitted.holder_key)};
+        told.push_back({admitted.request, std::move(grant), std::nullopt});
       }
     }
     if (ledger.rows()->head().unattended()) {
@@ -355,6 +354,7 @@ std::vector<RunGates::Change::InLine> RunGates::Change::next_in_line() const {
       continue;
     }
     std::size_t before = 0;
+    next.reserve(next.size() + kFetchSteps);
     for (auto one = rows->waiters().begin(); one != rows->waiters().end() && before < kFetchSteps;
          ++one) {
       next.push_back({one->second.request.get(), static_cast<FetchStep>(before++)});

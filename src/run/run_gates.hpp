@@ -119,8 +119,12 @@ class RunGates {
     [[nodiscard]] const GateRows* rows_at(std::string_view gate) const;
     /// One who was let in, or gives way, and has to be told; the row for that is in the batch.
     struct Told {
-      std::shared_ptr<const GateRequest::Notice> notice;
-      std::optional<LockGrant> grant;  ///< Nothing: it gives way.
+      SharedRequest who;                        ///< Null: there is nothing but the word to it.
+      std::optional<LockGrant> grant;           ///< Nothing: it gives way.
+      std::optional<GateRequest::Notice> word;  ///< In the place of its notice.
+      [[nodiscard]] const GateRequest::Notice& notice() const {
+        return word ? *word : *who->notice;
+      }
     };
     [[nodiscard]] std::vector<Told> committed(Version version);
     /// One who waits where some were let in, and how far it is to be fetched ahead.

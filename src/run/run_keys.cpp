@@ -66,7 +66,9 @@ std::string PartitionKeys::journal(std::string_view uid) const {
 }
 
 std::string PartitionKeys::journal_row(std::string_view uid, std::uint64_t row) const {
-  return journal(uid).append(sortable(row, kNumberDigits));
+  std::string key = journal(uid);
+  append_sortable(key, row, kNumberDigits);
+  return key;
 }
 
 std::string PartitionKeys::attempts(std::string_view uid, std::uint64_t operation) const {

@@ -8,12 +8,16 @@
 namespace holdfast::detail {
 
 /// As many digits for every number, so that keys sort as numbers do.
-[[nodiscard]] inline std::string sortable(std::uint64_t number, std::size_t digits) {
+inline void append_sortable(std::string& text, std::uint64_t number, std::size_t digits) {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(digits, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) {
+  text.append(digits, '0');
+  for (auto digit = text.rbegin(); number != 0 && digits > 0; ++digit, --digits, number >>= 4U) {
     *digit = kDigits[number & 0xfU];
   }
+}
+[[nodiscard]] inline std::string sortable(std::uint64_t number, std::size_t digits) {
+  std::string text;
+  append_sortable(text, number, digits);
   return text;
 }
 

@@ -92,12 +92,11 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] Task<Whereabouts> deliver(std::string uid, Mail mail);
   /// A message from the inbox, which is taken once, however often it is seen.
   [[nodiscard]] Task<void> take_message(std::string key, record::RunMessage message);
-  /// The same for a run that is in memory, at once; false: it is not, and the message is left.
-  /// `to_drive` is set if nobody drives it yet, and whoever calls this has to.
-  [[nodiscard]] bool take_here(const std::string& key, record::RunMessage& message,
-                               std::shared_ptr<LiveRun>& to_drive);
-  /// See `LiveRun::fetch_ahead`.
-  void fetch_ahead(const std::string& uid, FetchStep step) const;
+  /// The same for a run of this partition that is in memory, at once; false: it is not any more,
+  /// and the message is left. `to_drive` is set if nobody drives it yet, and whoever calls this has
+  /// to.
+  [[nodiscard]] bool take_here(const std::shared_ptr<LiveRun>& run, const std::string& key,
+                               record::RunMessage& message, std::shared_ptr<LiveRun>& to_drive);
   /// Before the inbox is read: what was erased by now will not be seen again.
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.

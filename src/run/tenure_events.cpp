@@ -4,7 +4,6 @@
 
 #include <holdfast/error.hpp>
 
-#include "base/fetch_ahead.hpp"
 #include "run_directory.hpp"
 #include "run_rows.hpp"
 #include "tenure.hpp"
@@ -199,36 +198,13 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
   taken_.erase(key);
 }
 
-void Tenure::fetch_ahead(const std::string& uid, FetchStep step) const {
-  std::shared_ptr<LiveRun> run;
+bool Tenure::take_here(const std::shared_ptr<LiveRun>& run, const std::string& key,
+                       record::RunMessage& message, std::shared_ptr<LiveRun>& to_drive) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = runs_.find(uid);
-    if (found == runs_.end()) {
-      return;
-    }
-    if (step == FetchStep::kObject) {
-      detail::fetch_ahead(found->second.get(), sizeof(LiveRun));
-      return;
-    }
-    run = found->second;
-  }
-  run->fetch_ahead(step);
-}
-
-bool Tenure::take_here(const std::string& key, record::RunMessage& message,
-                       std::shared_ptr<LiveRun>& to_drive) {
-  std::shared_ptr<LiveRun> run;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = runs_.find(message.uid());
-    if (found == runs_.end()) {
-      return false;
-    }
     if (!taken_.insert(key).second) {
       return true;
     }
-    run = found->second;
   }
   Mail mail = mail_of(key, message);
   switch (run->take(mail)) {
@@ -239,7 +215,7 @@ bool Tenure::take_here(const std::string& key, record::RunMessage& message,
       return false;
     }
     case LiveRun::Taken::kAsFirst:
-      to_drive = std::move(run);
+      to_drive = run;
       return true;
     case LiveRun::Taken::kBehindOthers:
       return true;
