@@ -51,6 +51,8 @@ class Backend {
   virtual void end_turn() noexcept = 0;
   /// During a turn: someone waits for its end.
   [[nodiscard]] virtual bool turn_wanted() noexcept = 0;
+  /// During a turn: nobody else has the store open. False also if that is not known.
+  [[nodiscard]] virtual bool is_alone() noexcept { return false; }
   struct Found {
     std::optional<Entry> entry;
     /// If there is none: the next key that there is, or nothing if there is none behind it. Not

@@ -23,6 +23,8 @@ constexpr Duration kQuietMax = std::chrono::microseconds(25);
 constexpr std::uint64_t kSlice = 32;
 /// A group takes the time of so many syncs to write before it is large enough.
 constexpr int kWorthOfSync = 4;
+/// While a group grows, another process is kept waiting at most so much longer.
+constexpr Duration kLookForOthers = std::chrono::microseconds(500);
 /// So few leave a core to whoever looks out for them.
 constexpr std::size_t kFew = 4;
 
@@ -109,6 +111,20 @@ void Committer::check_usable() {
 bool Committer::is_enough(const RowList& rows, std::size_t batches) const noexcept {
   return rows.bytes() >= limits_.group_bytes_max || rows.size() >= limits_.group_keys_max ||
          batches >= limits_.group_batches_max;
+}
+
+/// So that as much may gather while that is written.
+bool Committer::is_half_of_enough(const RowList& rows) const noexcept {
+  return rows.bytes() >= limits_.group_bytes_max / 2 || rows.size() >= limits_.group_keys_max / 2 ||
+         gathered_batches_ >= limits_.group_batches_max / 2;
+}
+
+/// Nobody would be answered sooner if the group was written now. Where the last one was waited for,
+/// somebody will wait for this one.
+bool Committer::may_grow() const noexcept {
+  return !closing_ && !yielding_ && !was_waited_for_ && queue_.empty() && for_writing_.empty() &&
+         for_gathering_.empty() && !is_half_of_enough(rows_.gathered()) &&
+         !is_half_of_enough(rows_.kept_back());
 }
 
 bool Committer::can_decide_at_once(const Batch& batch) {
@@ -212,7 +228,7 @@ Committer::~Committer() {
     const std::lock_guard lock(mutex_);
     HOLDFAST_CHECK(queue_.empty(), "a store was closed before a task that commits to it ended");
     closing_ = true;
-    work_.notify_one();
+    wake();
     if (taking_turn_) {
       backend_.interrupt();
     }
@@ -231,6 +247,14 @@ void Committer::run() {
       write_all_there_is(lock);
       end_turn(lock);
     }
+  }
+}
+
+/// With the lock held, or this could be too late: as soon as the thread has done what it was woken
+/// for, it may be that the store is closed.
+void Committer::wake() noexcept {
+  if (std::exchange(asleep_, false)) {
+    work_.notify_one();
   }
 }
 
@@ -330,6 +354,7 @@ void Committer::refuse_queued(Lock& lock, const std::exception_ptr& error, TimeP
 
 void Committer::write_all_there_is(Lock& lock) {
   while (!failed_ && has_work(lock)) {
+    let_grow(lock);
     const bool last_of_turn = yielding_;
     if (next_is_alone() && gathered_batches_ == 0 && !yielding_) {
       transact(lock);
@@ -353,6 +378,27 @@ bool Committer::has_work(Lock& lock) {
     lock.lock();
   }
   return is_work();
+}
+
+/// Nobody waits for what there is, and so it can wait for what comes: rows that are overwritten, or
+/// go again, need not be written then, and those that stay share the pages that they change. Not if
+/// others have the store open, who may wait to see what was made durable.
+void Committer::let_grow(Lock& lock) {
+  if (!may_grow() || !backend_.is_alone()) {
+    return;
+  }
+  const TimePoint begun = MonotonicTime::now();
+  Duration left = limits_.unwaited_for_max;
+  while (may_grow() && left > Duration::zero()) {
+    asleep_ = true;
+    work_.wait_for(lock, std::min(kLookForOthers, left));
+    asleep_ = false;
+    lock.unlock();
+    const bool is_turn_wanted = backend_.turn_wanted();
+    lock.lock();
+    yielding_ = is_turn_wanted;
+    left = limits_.unwaited_for_max - (MonotonicTime::now() - begun);
+  }
 }
 
 /// Writes what there is, and what comes while that is written, into one transaction.
@@ -513,6 +559,7 @@ void Committer::tell(Lock& lock) {
   durable_ = writing_last_;
   written_batches_ = 0;
   const Waiters waiters = std::exchange(for_writing_, {});
+  was_waited_for_ = !waiters.empty();
   // Some of those who waited for what they had applied have more to say. Many of them keep all
   // cores busy.
   answered_ =

@@ -33,13 +33,17 @@ struct CommitterLimits {
   std::size_t group_bytes_max = std::size_t{8} << 20;
   std::size_t group_keys_max = 16'384;
   std::size_t group_batches_max = 65'536;
+  /// As long as nobody waits for the disk, a group grows for so long before it is written: several
+  /// times as long as a sync takes, and no longer than one that is slow.
+  Duration unwaited_for_max = std::chrono::milliseconds(3);
   /// How long another process may keep this one from writing before that is a `StoreBusy`.
   Duration busy_timeout = std::chrono::seconds(5);
 };
 
 /// Group commit: gathers the batches of all callers and writes them in one transaction with one
 /// sync, while the next ones gather. It begins to write with the first one that comes back of the
-/// callers it has answered, and syncs when no more come.
+/// callers it has answered, and syncs when no more come. While nobody waits for the disk, it lets
+/// them gather: what is overwritten, or goes again, then need not be written.
 ///
 /// A batch is decided in memory, in the order in which batches came, while this process has the
 /// turn to write, so that nobody else can change what it was checked against; a decided batch fails
@@ -139,6 +143,7 @@ class Committer {
   struct Waiters {
     std::vector<Request*> requests;
     std::vector<Durable*> durables;
+    [[nodiscard]] bool empty() const noexcept { return requests.empty() && durables.empty(); }
     void append(Waiters& others);
   };
   /// Versions of batches that were decided, and that the disk then did not take.
@@ -162,6 +167,7 @@ class Committer {
   [[nodiscard]] bool take_turn(Lock& lock);
   void write_all_there_is(Lock& lock);
   [[nodiscard]] bool has_work(Lock& lock);
+  void let_grow(Lock& lock);
   [[nodiscard]] bool write_group(Lock& lock);
   [[nodiscard]] bool more_is_coming(Lock& lock);
   void end_turn(Lock& lock);
@@ -188,6 +194,9 @@ class Committer {
   // With the lock held.
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);
   [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches) const noexcept;
+  [[nodiscard]] bool is_half_of_enough(const RowList& rows) const noexcept;
+  [[nodiscard]] bool may_grow() const noexcept;
+  void wake() noexcept;
   /// False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
   [[nodiscard]] CommitOutcome decide(Batch& batch);
@@ -234,6 +243,7 @@ class Committer {
   std::size_t written_batches_ = 0;  // In the transaction that is open.
   Waiters for_gathering_;
   Waiters for_writing_;
+  bool was_waited_for_ = true;  // The last group.
   std::vector<Lost> lost_;
   std::atomic<bool> has_lost_ = false;  // Ever. Set before `durable_` is beyond what was lost.
   Backend::Cost cost_;

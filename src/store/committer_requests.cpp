@@ -12,33 +12,25 @@ namespace holdfast::detail {
 
 void Committer::Request::begin() {
   Committer& committer = committer_;
-  bool wake = false;
   {
     const std::lock_guard lock(committer.mutex_);
     ++committer.arrived_;
+    bool completed = false;
     if (committer.failed_) {
       error_ = committer.failed_;
+      completed = true;
     } else if (work_ || !committer.can_decide_at_once(batch_)) {
       give_up_at_ = MonotonicTime::now() + committer.limits_.busy_timeout;
       committer.queue_.push(*this);
-      wake = std::exchange(committer.asleep_, false);
-      if (!wake) {
-        return;
-      }
     } else {
       const std::size_t rows = batch_.size();
-      const bool completed = committer.complete_when_decided(*this);
+      completed = committer.complete_when_decided(*this);
       committer.rows_.trim(2 * rows);
-      if (!completed) {
-        return;
-      }
     }
-  }
-  if (wake) {
-    // Without the lock, which the thread that wakes up wants. The request may be gone by now; the
-    // committer is not, as long as a task uses it.
-    committer.work_.notify_one();
-    return;
+    if (!completed) {
+      committer.wake();
+      return;
+    }
   }
   complete();
 }
@@ -72,6 +64,7 @@ void Committer::Durable::begin() {
     } else if (version_ > committer_.durable_ && version_ <= committer_.last_) {
       const bool writing = version_ <= committer_.writing_last_;
       (writing ? committer_.for_writing_ : committer_.for_gathering_).durables.push_back(this);
+      committer_.wake();
       return;
     }
   }

@@ -68,6 +68,10 @@ class ScriptedDisk final : public Backend {
     const std::lock_guard lock(mutex_);
     return wanted_;
   }
+  [[nodiscard]] bool is_alone() noexcept override {
+    const std::lock_guard lock(mutex_);
+    return alone_;
+  }
   [[nodiscard]] Found read(std::string_view key) override {
     const std::lock_guard lock(mutex_);
     ++reads_;
@@ -96,6 +100,7 @@ class ScriptedDisk final : public Backend {
       }
     }
     last_ = last;
+    changed_.notify_all();
     return {};
   }
   void announce(Version /*last*/, std::span<const std::string_view> /*keys*/) noexcept override {}
@@ -121,6 +126,7 @@ class ScriptedDisk final : public Backend {
   void hold() { set(held_, true); }
   void let_go() { set(held_, false); }
   void be_busy(bool busy) { set(busy_, busy); }
+  void be_shared() { set(alone_, false); }
   void want_the_turn() { set(wanted_, true); }
   void fail_next(std::exception_ptr failure) { set(failure_, std::move(failure)); }
   /// Another process writes between our turns.
@@ -134,6 +140,12 @@ class ScriptedDisk final : public Backend {
   }
   bool wait_until_asked(int turns) {
     return wait([&] { return turns_asked_ >= turns; });
+  }
+  bool wait_until_committed(std::size_t groups) {
+    return wait([&] { return groups_.size() >= groups; });
+  }
+  bool wait_until_turn_ended(int turns = 1) {
+    return wait([&] { return turns_ended_ >= turns; });
   }
   [[nodiscard]] std::vector<std::size_t> groups() {
     const std::lock_guard lock(mutex_);
@@ -190,6 +202,7 @@ class ScriptedDisk final : public Backend {
   bool held_ = false;
   bool busy_ = false;
   bool wanted_ = false;
+  bool alone_ = true;
   bool interrupted_ = false;
   bool others_wrote_ = true;
   int writes_begun_ = 0;
@@ -227,6 +240,18 @@ class Committer : public ::testing::Test {
     return start(std::move(batch), until).get();
   }
   void until_durable(Version version) { sync_wait(pool_, durable(*committer_, version)); }
+  Version apply(Batch batch) { return run(std::move(batch), Until::kDecided).committed()->version; }
+  /// Nobody waits for what is gathered then, nor has anybody waited for the group before it.
+  void write_one_and_gather(int more) {
+    disk_.hold();
+    apply(put("first"));
+    ASSERT_TRUE(disk_.wait_until_writing());
+    for (int i = 0; i < more; ++i) {
+      apply(put(key_of(i)));
+    }
+    disk_.let_go();
+    ASSERT_TRUE(disk_.wait_until_committed(1));
+  }
 
   static Batch put(const std::string& key, const std::string& value = "v") {
     Batch batch;
@@ -346,6 +371,70 @@ TEST_F(Committer, WhoIsFasterThanTheDiskWaits) {
   applying.get();
   EXPECT_EQ(decided, 100);
   EXPECT_TRUE(first.get().committed());
+}
+
+constexpr CommitterLimits kForAsLongAsNobodyWaits{.unwaited_for_max = 24h};
+using Groups = std::vector<std::size_t>;
+
+TEST_F(Committer, WhatNobodyWaitsForGathersUntilSomebodyDoes) {
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  apply(put("more"));
+  const Version last = apply(put("more"));
+  EXPECT_EQ(disk_.groups(), (Groups{1}));
+  until_durable(last);
+  EXPECT_EQ(disk_.groups(), (Groups{1, 11}));
+}
+
+TEST_F(Committer, WhoWantsABatchOnTheDiskTakesAlongWhatNobodyWaitsFor) {
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  EXPECT_TRUE(run(put("waited for")).committed());
+  EXPECT_EQ(disk_.groups(), (Groups{1, 11}));
+}
+
+TEST_F(Committer, ABatchThatHasToBeReadForIsDecidedWhileOthersGather) {
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  Batch batch;
+  batch.require_absent("never seen").put("never seen", "v");
+  EXPECT_TRUE(run(std::move(batch), Until::kDecided).committed());
+}
+
+TEST_F(Committer, WhatNobodyWaitsForIsWrittenInTheEnd) {
+  make({.unwaited_for_max = 1ms});
+  write_one_and_gather(10);
+  EXPECT_TRUE(disk_.wait_until_committed(2));
+}
+
+TEST_F(Committer, WhatNobodyWaitsForIsWrittenWhenItIsMuch) {
+  make({.group_keys_max = 20, .unwaited_for_max = 24h});
+  write_one_and_gather(10);
+  EXPECT_TRUE(disk_.wait_until_committed(2));
+}
+
+TEST_F(Committer, WhatNobodyWaitsForIsWrittenWhenTheStoreIsClosed) {
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  const Version last = apply(put("last"));
+  committer_.reset();
+  ASSERT_TRUE(disk_.get("last"));
+  EXPECT_EQ(disk_.get("last")->version, last);
+}
+
+TEST_F(Committer, WhatNobodyWaitsForIsWrittenWhenAnotherWantsTheTurn) {
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  disk_.want_the_turn();
+  ASSERT_TRUE(disk_.wait_until_turn_ended());
+  EXPECT_EQ(disk_.groups(), (Groups{1, 10}));
+}
+
+TEST_F(Committer, WhatOthersMayWaitToSeeIsWrittenAtOnce) {
+  disk_.be_shared();
+  make(kForAsLongAsNobodyWaits);
+  write_one_and_gather(10);
+  EXPECT_TRUE(disk_.wait_until_committed(2));
 }
 
 TEST_F(Committer, ARefusedGroupTakesAlongWhatWasBuiltOnIt) {

@@ -40,6 +40,7 @@ class SqliteBackend final : public Backend {
   [[nodiscard]] std::optional<Turn> begin_turn(TimePoint until) override;
   void end_turn() noexcept override;
   [[nodiscard]] bool turn_wanted() noexcept override { return neighbours_->turn_wanted(); }
+  [[nodiscard]] bool is_alone() noexcept override { return neighbours_->alone(); }
   [[nodiscard]] Found read(std::string_view key) override;
   void write(std::span<const Change> changes) override;
   [[nodiscard]] bool checks_what_must_be_new() const noexcept override { return true; }
