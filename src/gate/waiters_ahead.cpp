@@ -11,15 +11,25 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Of one that comes so much later, the request is fetched, and then what that points to.
-constexpr std::size_t kRequestsFetched = 4;
-constexpr std::size_t kTextsFetched = 2;
+/// Of one that comes so much later, the request is fetched; when it is nearer, its texts, and then
+/// the text of its actor.
+constexpr std::size_t kRequestFetched = 6;
+constexpr std::size_t kTextsFetched = 4;
+constexpr std::size_t kActorFetched = 2;
 
 void fetch_texts_ahead(const GateRequest& request) noexcept {
+  fetch_ahead(request.holder.data());
   fetch_ahead(request.owner.data());
+  fetch_ahead(request.actors.data());
   if (request.notice) {
     fetch_ahead(request.notice->key.data());
     fetch_ahead(request.notice->value.data());
+  }
+}
+
+void fetch_actor_ahead(const GateRequest& request) noexcept {
+  if (!request.actors.empty()) {
+    fetch_ahead(request.actors.front().data());
   }
 }
 
@@ -32,9 +42,10 @@ void WaitersAhead::push(std::string_view key, GateWaiter waiter) {
 
 GateWaiter WaitersAhead::pop() {
   HOLDFAST_CHECK(!waiters_.empty(), "a waiter was taken that is not there");
-  if (waiters_.size() > kRequestsFetched) {
-    fetch_ahead(waiters_[kRequestsFetched].request.get(), sizeof(GateRequest));
+  if (waiters_.size() > kRequestFetched) {
+    fetch_ahead(waiters_[kRequestFetched].request.get(), sizeof(GateRequest));
     fetch_texts_ahead(*waiters_[kTextsFetched].request);
+    fetch_actor_ahead(*waiters_[kActorFetched].request);
   }
   GateWaiter first = std::move(waiters_.front());
   waiters_.pop_front();

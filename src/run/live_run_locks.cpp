@@ -113,9 +113,11 @@ SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& ter
     event.set_attempts(attempt);
     event.set_name(terms.gate);
   }
-  request.notice.emplace(
-      GateRequest::Notice{tenure_->keys().message(tenure_->world().next_uid(now)),
-                          message.SerializeAsString(), lost_suffix()});
+  // A lock is asked for once, a permit at several gates, and again at each attempt.
+  const std::string ticket =
+      attempt == 0 ? uid_ + "-" + request.request_id : tenure_->world().next_uid(now);
+  request.notice.emplace(GateRequest::Notice{tenure_->keys().message(ticket),
+                                             message.SerializeAsString(), lost_suffix()});
   request.party = weak_from_this();
   request.party_address = this;
   return std::make_shared<const GateRequest>(std::move(request));
@@ -313,6 +315,7 @@ void LiveRun::fetch_ahead(FetchStep step) const {
   } else if (step == FetchStep::kOperation) {
     detail::fetch_ahead(open.gate.data());
     detail::fetch_ahead(open.holder_key.data(), open.holder_key.size());
+    detail::fetch_ahead(open.waiter_key.data());
   }
   machine_.fetch_ahead(step);
 }

@@ -28,8 +28,8 @@ namespace {
 /// Of the gates that were used lately, so many are kept in memory.
 constexpr std::size_t kRoomsKept = 1'024;
 constexpr std::size_t kUnattendedRead = 1'000;
-/// Runs of a shorter queue are in the processor's caches still.
-constexpr std::uint64_t kLongQueue = 256;
+/// Runs of a shorter queue are in one of the processor's caches still.
+constexpr std::uint64_t kLongQueue = 1'024;
 
 /// The fault is in what was asked for, and not in the store.
 bool is_of_ask(const Error& error) {

@@ -587,7 +587,7 @@ void RunMachine::withdraw_given_up() {
 }
 
 void RunMachine::fetch_ahead(FetchStep step) const noexcept {
-  constexpr std::size_t kOfFrame = 256;
+  constexpr std::size_t kOfFrame = 512;
   if (step == FetchStep::kParts) {
     pending_.fetch_ahead();
     detail::fetch_ahead(facts_.uid.data());

@@ -130,9 +130,25 @@ bool Committer::may_grow() const noexcept {
 bool Committer::can_decide_at_once(const Batch& batch) {
   return has_turn_ && !yielding_ && !deciding_ && queue_.empty() &&
          !is_enough(rows_.gathered(), gathered_batches_) &&
-         !is_enough(rows_.kept_back(), gathered_batches_) &&
-         std::all_of(batch.conditions().begin(), batch.conditions().end(),
-                     [&](const auto& condition) { return !has_to_be_read(condition); });
+         !is_enough(rows_.kept_back(), gathered_batches_) && look_up(batch);
+}
+
+bool Committer::look_up(const Batch& batch) {
+  looked_up_.clear();
+  for (const Batch::Condition& condition : batch.conditions()) {
+    const bool is_later = is_checked_later(condition);
+    const Row* const row = is_later ? rows_.find_row(condition.key) : rows_.find(condition.key);
+    if (row == nullptr && !is_later) {
+      return false;
+    }
+    looked_up_.push_back(row);
+  }
+  return true;
+}
+
+void Committer::look_up_fetched(const Batch& batch) {
+  const bool is_known = look_up(batch);
+  HOLDFAST_CHECK(is_known, "a batch was decided on a key that was not read");
 }
 
 bool Committer::has_to_be_read(const Batch::Condition& condition) {
@@ -154,14 +170,15 @@ bool Committer::complete_when_decided(Request& request) {
 }
 
 CommitOutcome Committer::decide(Batch& batch) {
+  const auto row_of = [&](const Batch::Condition& condition) {
+    return looked_up_[static_cast<std::size_t>(&condition - batch.conditions().data())];
+  };
   const auto version_of = [&](const Batch::Condition& condition) {
-    const bool is_later = is_checked_later(condition);
-    const Row* row = is_later ? rows_.find_row(condition.key) : rows_.find(condition.key);
-    HOLDFAST_CHECK(row != nullptr || is_later, "a batch was decided on a key that was not read");
+    const Row* const row = row_of(condition);
     return row != nullptr && row->value ? std::optional(row->version) : std::nullopt;
   };
   if (const Batch::Condition* broken = broken_condition(batch, version_of)) {
-    return refusal(*broken, entry_of(broken->key, *rows_.find(broken->key)));
+    return refusal(*broken, entry_of(broken->key, *row_of(*broken)));
   }
   gather(batch);
   return Committed{last_};
@@ -466,6 +483,9 @@ void Committer::decide_queued(Lock& lock) {
   fetch(lock, taken);
   std::vector<Request*> completed;
   for (Request* request : taken) {
+    if (!request->error_) {
+      look_up_fetched(request->batch_);
+    }
     if (request->error_ || complete_when_decided(*request)) {
       completed.push_back(request);
     }

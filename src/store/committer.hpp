@@ -197,7 +197,11 @@ class Committer {
   [[nodiscard]] bool is_half_of_enough(const RowList& rows) const noexcept;
   [[nodiscard]] bool may_grow() const noexcept;
   void wake() noexcept;
-  /// False: it is decided, and waits for the disk.
+  /// Finds what the batch is on condition of, for `decide`. False: some of it has to be read.
+  [[nodiscard]] bool look_up(const Batch& batch);
+  /// The same after `fetch`.
+  void look_up_fetched(const Batch& batch);
+  /// After `look_up`. False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
   [[nodiscard]] CommitOutcome decide(Batch& batch);
   void gather(Batch& batch);
@@ -239,6 +243,7 @@ class Committer {
   Version writing_last_ = 0;
 
   KnownRows rows_;
+  std::vector<const Row*> looked_up_;  // Of each condition; null: to be checked when it is written.
   std::size_t gathered_batches_ = 0;
   std::size_t written_batches_ = 0;  // In the transaction that is open.
   Waiters for_gathering_;

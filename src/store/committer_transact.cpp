@@ -23,6 +23,7 @@ void Committer::transact(Lock& lock) {
   bool is_decided = false;
   if (!request.error_) {
     const Version before = last_;
+    look_up_fetched(request.batch_);
     request.outcome_ = decide(request.batch_);
     is_decided = request.outcome_->committed() != nullptr;
     if (is_decided && last_ == before) {
