@@ -161,7 +161,7 @@ class Serving {
   }
 
   /// Whoever asks sees what comes of it, and needs no notice.
-  void is_asked_by(std::string holder_key) { asking_ = std::move(holder_key); }
+  void is_asked_by(SharedRequest request) { asking_ = std::move(request); }
 
   void admit(GateWaiter waiter, const std::string& holder_key) {
     GateHolder holder;
@@ -205,7 +205,7 @@ class Serving {
     Admitted& admitted = served_.admitted.emplace_back();
     admitted.holder_key = rows_.keys().holder(request.owner, request.request_id);
     admitted.request = waiter.request;
-    if (request.notice && admitted.holder_key != asking_) {
+    if (request.notice && admitted.request != asking_) {
       rows_.batch().put_new(request.notice->key, request.notice->value);
       admitted.has_notice = true;
     }
@@ -258,7 +258,7 @@ class Serving {
   const StoreTime now_;
   Served served_;
   std::set<std::string> buried_;
-  std::string asking_;
+  SharedRequest asking_;
 };
 
 }  // namespace
@@ -351,20 +351,21 @@ Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
 
 Asked ask(GateRows& rows, KnownLeases& leases, SharedRequest request, StoreTime now) {
   Asked asked;
-  std::string holder_key = rows.keys().holder(request->owner, request->request_id);
+  asked.holder_key = rows.keys().holder(request->owner, request->request_id);
+  const std::string& holder_key = asked.holder_key;
   if (rows.holders().contains(holder_key)) {
     asked.outcome = Asked::Outcome::kHeld;
-    asked.key = std::move(holder_key);
+    asked.key = holder_key;
     return asked;
   }
   Serving serving(rows, leases, now);
-  serving.is_asked_by(holder_key);
+  serving.is_asked_by(request);
   if (rows.waiter_count() == 0) {
     asked.why = serving.refusal(request->weight, request->shared);
     if (!asked.why) {
       serving.admit({.request = std::move(request), .asked_at = now}, holder_key);
       asked.outcome = Asked::Outcome::kHeld;
-      asked.key = std::move(holder_key);
+      asked.key = holder_key;
       return asked;
     }
   }
@@ -374,9 +375,9 @@ Asked ask(GateRows& rows, KnownLeases& leases, SharedRequest request, StoreTime 
   if (rows.holders().contains(holder_key)) {
     asked.served = serving.take();
     std::erase_if(asked.served.admitted,
-                  [&](const Admitted& admitted) { return admitted.holder_key == holder_key; });
+                  [&](const Admitted& admitted) { return admitted.request == request; });
     asked.outcome = Asked::Outcome::kHeld;
-    asked.key = std::move(holder_key);
+    asked.key = holder_key;
     return asked;
   }
   if (!asked.why) {

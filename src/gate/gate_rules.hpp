@@ -100,7 +100,8 @@ struct GateUsage {
 struct Asked {
   enum class Outcome : std::uint8_t { kHeld, kWaits, kRefused };
   Outcome outcome = Outcome::kRefused;
-  std::string key;  ///< Of its row as a holder or waiter.
+  std::string key;         ///< Of its row as a holder or waiter.
+  std::string holder_key;  ///< Of the row that it has, or will have.
   std::optional<WhyNot> why;
   Served served;
 };

@@ -208,11 +208,12 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
 }
 
 Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
-  for (const BegunLock& lock : activated.locks) {
+  for (BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask == nullptr) {
       continue;
     }
+    lock.holder_key = ask->asked.holder_key;
     if (ask->error) {
       changes.events.push_back(failed(lock.operation, ask->error));
       continue;
@@ -354,7 +355,8 @@ void LiveRun::remember_locks(const Activated& activated, const record::Activatio
   for (const BegunLock& lock : activated.locks) {
     OpenLock open;
     open.gate = lock.terms.gate;
-    open.holder_key = run_holder_key(open.gate, uid_, lock.operation);
+    open.holder_key =
+        lock.holder_key.empty() ? run_holder_key(open.gate, uid_, lock.operation) : lock.holder_key;
     open.waiter_key =
         row.operations(static_cast<int>(lock.operation - next_operation_)).waiter_key();
     locks_.emplace(lock.operation, std::move(open));

@@ -168,19 +168,13 @@ std::shared_ptr<RunGates::Room> RunGates::room_of(const std::string& gate) {
 
 /// In the order of their names: whoever changes several waits for no one who waits for it.
 Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
-  std::vector<std::string> leaving;
-  for (const auto& [gate, at_gate] : deeds) {
-    for (const Ending& ending : at_gate.endings) {
-      leaving.push_back(ending.holder_key);
-    }
-  }
   Change change;
   change.gates_ = this;
   for (auto& [gate, at_gate] : deeds) {
     Change::Part part;
     part.room = room_of(gate);
     part.turn = co_await part.room->turn.lock();
-    part.prepared = co_await prepare_one(*part.room, at_gate, leaving);
+    part.prepared = co_await prepare_one(*part.room, at_gate, deeds);
     for (Ask& ask : at_gate.asks) {
       std::ranges::move(ask.victims, std::back_inserter(part.victims));
     }
@@ -210,8 +204,7 @@ Task<void> RunGates::find_waiter(LeasedUse& leased, std::string& waiter_key) {
   waiter_key = leased.waiter_key();
 }
 
-Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
-                                                 const std::vector<std::string>& leaving) {
+Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds, const DeedsByGate& all) {
   std::exception_ptr* fault_of = nullptr;  // Of whom it is, if something is wrong.
   std::optional<LeasedUse> leased;
   if (!deeds.uses.empty()) {
@@ -221,7 +214,7 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
   if (std::exchange(room.was_used_plainly, leased.has_value()) || leased) {
     room.ledger.forget();
   }
-  const GateLedger::Plan plan = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
+  const auto change = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
     for (const Ending& ending : deeds.endings) {
       end_or_leave(rows, ending, now);
     }
@@ -260,13 +253,16 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
     }
     return served;
   };
+  const GateLedger::Plan plan = std::ref(change);
   GateLedger::Terms terms;
   for (const Ending& ending : deeds.endings) {
     if (!ending.waiter_key.empty()) {
       terms.more_waiters.push_back(ending.waiter_key);
     }
   }
-  terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, leaving, fault_of); };
+  if (std::ranges::any_of(deeds.asks, &RunGates::may_close_a_circle)) {
+    terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, all, fault_of); };
+  }
   if (leased) {
     terms.now = deeds.uses.front().terms.now;
     terms.prepare = [&](std::string& waiter_key) { return find_waiter(*leased, waiter_key); };
@@ -285,12 +281,17 @@ Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds,
   }
 }
 
-Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds,
-                                 const std::vector<std::string>& leaving,
+Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate& all,
                                  std::exception_ptr*& fault_of) {
+  std::vector<std::string> leaving;
+  for (const auto& [gate, at_gate] : all) {
+    for (const Ending& ending : at_gate.endings) {
+      leaving.push_back(ending.holder_key);
+    }
+  }
   for (Ask& one : deeds.asks) {
     const bool waits = !one.error && one.asked.outcome == Asked::Outcome::kWaits;
-    if (waits && one.request->may_hold_others) {
+    if (waits && may_close_a_circle(one)) {
       fault_of = &one.error;
       one.victims.clear();
       ChooseVictim choose;

@@ -163,11 +163,14 @@ class RunGates {
 
  private:
   [[nodiscard]] std::shared_ptr<Room> room_of(const std::string& gate);
+  [[nodiscard]] static bool may_close_a_circle(const Ask& ask) {
+    return ask.request->may_hold_others;
+  }
+  /// `all` are the deeds of the same commit.
   [[nodiscard]] Task<GateLedger::Prepared> prepare_one(Room& room, Deeds& deeds,
-                                                       const std::vector<std::string>& leaving);
+                                                       const DeedsByGate& all);
   /// `fault_of` says at whose wait it stopped, if it throws.
-  [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds,
-                                       const std::vector<std::string>& leaving,
+  [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate& all,
                                        std::exception_ptr*& fault_of);
   [[nodiscard]] Task<void> find_waiter(LeasedUse& leased, std::string& waiter_key);
   [[nodiscard]] static Served use_plainly(GateRows& rows, KnownLeases& leases, LeasedUse& leased,

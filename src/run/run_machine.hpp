@@ -77,6 +77,7 @@ struct BegunStateAccess {
 struct BegunLock {
   std::uint64_t operation = 0;
   LockTerms terms;
+  std::string holder_key{};  ///< Empty: it was not asked for yet.
 };
 /// Word to a child, by the operation that began it, or else to the parent.
 struct BegunTell {

@@ -8,7 +8,7 @@ namespace holdfast {
 
 Batch& Batch::add_condition(Kind kind, std::string_view key, Version version) {
   if (conditions_.empty()) {
-    conditions_.reserve(2);  // There is often a guard besides.
+    conditions_.reserve(4);  // There is often a guard besides, and a row that is built on.
   }
   conditions_.push_back({kind, std::string(key), version});
   bytes_ += key.size();
@@ -37,7 +37,7 @@ Batch& Batch::put_new(std::string key, std::string value) {
 
 Batch& Batch::put_owned(std::string key, std::string value, bool is_new) {
   if (writes_.empty()) {
-    writes_.reserve(4);
+    writes_.reserve(8);
   }
   bytes_ += key.size() + value.size();
   writes_.push_back({std::move(key), std::move(value), is_new});

@@ -190,10 +190,12 @@ void Committer::gather(Batch& batch) {
   }
   ++last_;
   ++gathered_batches_;
+  const auto& conditions = batch.conditions();
+  const auto is_later = [&](const auto& condition) { return is_checked_later(condition); };
+  const auto first_later = std::find_if(conditions.begin(), conditions.end(), is_later);
   const auto is_to_be_checked = [&](const std::string& key) {
-    const auto& conditions = batch.conditions();
-    return std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
-      return is_checked_later(condition) && condition.key == key && rows_.find_row(key) == nullptr;
+    return std::any_of(first_later, conditions.end(), [&](const auto& condition) {
+      return is_later(condition) && condition.key == key && rows_.find_row(key) == nullptr;
     });
   };
   for (Batch::Write& write : std::move(batch).take_writes()) {

@@ -64,9 +64,8 @@ void RowList::append(RowList& other) noexcept {
 
 // --- What is known -------------------------------------------------------------------------------
 
-std::size_t KnownRows::Hash::operator()(std::string_view key) const noexcept {
-  return XXH3_64bits(key.data(), key.size());
-}
+KnownRows::HashedKey::HashedKey(std::string_view of) noexcept
+    : key(of), hash(XXH3_64bits(of.data(), of.size())) {}
 
 KnownRows::~KnownRows() {
   for (RowList* rows : {&gathered_, &kept_back_, &taken_, &on_disk_, &spare_}) {
@@ -75,7 +74,7 @@ KnownRows::~KnownRows() {
 }
 
 const Row* KnownRows::find_row(std::string_view key) {
-  const auto place = index_.find(key);
+  const auto place = index_.find(HashedKey(key));
   if (place == index_.end()) {
     return nullptr;
   }
@@ -93,7 +92,8 @@ const Row* KnownRows::find(std::string_view key) {
 
 void KnownRows::gather(std::string key, std::optional<std::string> value, Version version,
                        OnDisk on_disk) {
-  const auto place = index_.find(std::string_view(key));
+  const HashedKey hashed(key);
+  const auto place = index_.find(hashed);
   RowList* const same = place != index_.end() ? list_to_be_written(*place->row) : nullptr;
   if (same != nullptr) {
     Row& row = *place->row;
@@ -110,7 +110,7 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
     return;
   }
   const bool is_new = on_disk == OnDisk::kNothing;
-  Row& row = make(std::move(key), std::move(value), version);
+  Row& row = make(std::move(key), hashed.hash, std::move(value), version);
   row.gathering_ = is_new ? transaction_ : gathering_;
   row.on_disk_ = on_disk;
   (is_new ? kept_back_ : gathered_).push(row);
@@ -146,7 +146,8 @@ RowList KnownRows::take_all() noexcept {
 }
 
 void KnownRows::learn(std::string key, std::optional<std::string> value, Version version) {
-  Row& row = make(std::move(key), std::move(value), version);
+  const std::size_t hash = HashedKey(key).hash;
+  Row& row = make(std::move(key), hash, std::move(value), version);
   on_disk_.push(row);
   index_.insert({&row});
 }
@@ -169,14 +170,15 @@ KnownRows::Gaps::iterator KnownRows::gap_of(std::string_view key) {
   return !gap->second || key < *gap->second ? gap : gaps_.end();
 }
 
-Row& KnownRows::make(std::string key, std::optional<std::string> value, Version version) {
+Row& KnownRows::make(std::string key, std::size_t hash, std::optional<std::string> value,
+                     Version version) {
   if (spare_.empty()) {
     // A list owns it from here to `destroy`.
     spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
   }
   Row& row = spare_.pop();
   row.key = std::move(key);
-  row.hash_ = Hash{}(row.key);
+  row.hash_ = hash;
   row.value = std::move(value);
   row.version = version;
   row.gathering_ = 0;

@@ -142,16 +142,21 @@ class KnownRows {
   struct Place {
     mutable Row* row;
   };
+  struct HashedKey {
+    explicit HashedKey(std::string_view of) noexcept;
+    std::string_view key;
+    std::size_t hash;
+  };
   // NOLINTBEGIN(readability-identifier-naming): the set looks for members of these names.
   struct Hash {
     using is_transparent = void;
     using is_avalanching = void;
-    std::size_t operator()(std::string_view key) const noexcept;
+    std::size_t operator()(const HashedKey& key) const noexcept { return key.hash; }
     std::size_t operator()(const Place& place) const noexcept { return place.row->hash_; }
   };
   struct SameKey {
     using is_transparent = void;
-    static std::string_view key(std::string_view key) noexcept { return key; }
+    static std::string_view key(const HashedKey& key) noexcept { return key.key; }
     static std::string_view key(const Place& place) noexcept { return place.row->key; }
     bool operator()(const auto& left, const auto& right) const noexcept {
       return key(left) == key(right);
@@ -168,7 +173,7 @@ class KnownRows {
   [[nodiscard]] Gaps::iterator gap_of(std::string_view key);
   /// That a write may still change; null: it has been taken, or is on the disk.
   [[nodiscard]] RowList* list_to_be_written(const Row& row) noexcept;
-  Row& make(std::string key, std::optional<std::string> value, Version version);
+  Row& make(std::string key, std::size_t hash, std::optional<std::string> value, Version version);
   void forget_oldest();
   void recycle(Row& row) noexcept;
   static void destroy(RowList& rows) noexcept;

@@ -12,8 +12,8 @@ namespace holdfast {
 
 namespace {
 
-void check_key(const Store& store, std::string_view key) {
-  const std::size_t most = store.capabilities().limits.key_bytes_max;
+void check_key(const Store& store, const StoreLimits& limits, std::string_view key) {
+  const std::size_t most = limits.key_bytes_max;
   if (key.empty()) {
     throw InvalidArgument("a key for " + store.url() + " is empty; give it at least one byte");
   }
@@ -24,8 +24,8 @@ void check_key(const Store& store, std::string_view key) {
   }
 }
 
-void check_value(const Store& store, const Batch::Write& write) {
-  const std::size_t most = store.capabilities().limits.value_bytes_max;
+void check_value(const Store& store, const StoreLimits& limits, const Batch::Write& write) {
+  const std::size_t most = limits.value_bytes_max;
   if (write.value && write.value->size() > most) {
     throw InvalidArgument("the value for the key " + detail::printable(write.key) + " has " +
                           std::to_string(write.value->size()) + " bytes; " + store.url() +
@@ -41,11 +41,11 @@ void check_batch(const Store& store, const Batch& batch) {
                           std::to_string(limits.batch_operations_max) + ": split it");
   }
   for (const Batch::Condition& condition : batch.conditions()) {
-    check_key(store, condition.key);
+    check_key(store, limits, condition.key);
   }
   for (const Batch::Write& write : batch.writes()) {
-    check_key(store, write.key);
-    check_value(store, write);
+    check_key(store, limits, write.key);
+    check_value(store, limits, write);
   }
   if (batch.bytes() > limits.batch_bytes_max) {
     throw InvalidArgument("a batch has " + std::to_string(batch.bytes()) +
@@ -57,7 +57,7 @@ void check_batch(const Store& store, const Batch& batch) {
 }  // namespace
 
 Task<std::optional<Entry>> Store::get(std::string_view key, Read read) {
-  check_key(*this, key);
+  check_key(*this, capabilities().limits, key);
   return do_get(std::string(key), read);
 }
 
