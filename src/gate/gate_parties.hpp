@@ -80,7 +80,7 @@ struct GateHolder {
   SharedRequest request;
   StoreTime asked_at{};
   StoreTime granted_at{};
-  std::vector<std::uint64_t> slots;
+  std::vector<std::uint64_t> slots{};
   Version fence = 0;  ///< The version of its row. 0: the batch that lets it in is no commit yet.
 };
 
