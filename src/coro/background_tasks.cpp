@@ -48,6 +48,11 @@ void BackgroundTasks::keep(Spawned<void> running) {
   running_.push_back(std::move(running));
 }
 
+bool BackgroundTasks::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 void BackgroundTasks::close() {
   Running ending;
   {

@@ -31,6 +31,7 @@ class BackgroundTasks {
   void run_here(Task<void> task);
   /// Asks all to stop; none begins from now on.
   void close();
+  [[nodiscard]] bool is_closed() const;
   /// The same, and waits for their ends. Not in one of them.
   [[nodiscard]] Task<void> join();
 
@@ -40,7 +41,7 @@ class BackgroundTasks {
   void keep(Spawned<void> running);
 
   Executor& executor_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool closed_ = false;
   Running running_;
   std::size_t prune_at_ = 0;

@@ -152,6 +152,21 @@ Task<int> counts_in_turn(Context& ctx, int sum) {
 }
 const auto kCountsInTurn = workflow("counts_in_turn", counts_in_turn);
 
+/// Frames of its code that are in memory.
+int frames_alive = 0;
+struct AliveInFrame {
+  AliveInFrame() { ++frames_alive; }
+  AliveInFrame(const AliveInFrame&) = delete;
+  AliveInFrame& operator=(const AliveInFrame&) = delete;
+  ~AliveInFrame() { --frames_alive; }
+};
+Task<int> is_counted(Context& ctx) {
+  const AliveInFrame alive;
+  const int number = co_await ctx.signal<int>("number");
+  co_return number;
+}
+const auto kIsCounted = workflow("is_counted", is_counted);
+
 class EngineCrashTest : public testing_runs::EngineWorld {
  protected:
   void SetUp() override { attempts = 0; }
@@ -168,6 +183,7 @@ class EngineCrashTest : public testing_runs::EngineWorld {
     engine.add(kTriesForEver);
     engine.add(kTakesUpdates);
     engine.add(kCountsInTurn);
+    engine.add(kIsCounted);
   }
   std::size_t count_rows(Process& in, std::string_view prefix) {
     return run(in, in.store->scan(prefix)).entries.size();
@@ -197,6 +213,26 @@ TEST_F(EngineCrashTest, AProcessTakesBackWhatItGaveUp) {
   EXPECT_EQ(one.engine->partitions(), 16U);
   run(one, one.engine->signal(started.id(), "number", 2));
   EXPECT_EQ(run(one, started.result()), 3);
+}
+
+TEST_F(EngineCrashTest, AnEngineThatIsDestroyedWhileItReadsARunKeepsNothingOfIt) {
+  frames_alive = 0;
+  Process& one = process();
+  Process& far = client();
+  const auto started = run(one, one.engine->start(kIsCounted));
+  advance(15s);
+  ASSERT_EQ(frames_alive, 0) << "it has left the memory";
+  one.store->before_get = [&one](const std::string& key) {
+    if (key.starts_with("run/")) {
+      one.store->before_get = nullptr;
+      one.engine.reset();
+    }
+  };
+  run(far, far.engine->signal(started.id(), "number", 1));
+  advance(1s);
+  ASSERT_FALSE(one.engine.has_value()) << "nobody has read the run";
+  one.kill();
+  EXPECT_EQ(frames_alive, 0);
 }
 
 Task<void> lose_the_answer() {

@@ -249,12 +249,21 @@ Task<std::optional<CommitOutcome>> Tenure::start(std::string uid, record::RunHea
   const WorkflowCode* const code = world_->code_of(head.type());
   HOLDFAST_CHECK(code != nullptr, "a run was started here whose code is not known");
   auto run = make_live_run(shared_from_this(), std::move(uid), std::move(head), 0, *code);
-  {
-    const std::lock_guard lock(mutex_);
-    runs_.emplace(run->uid(), run);
-  }
+  static_cast<void>(keep(run));
   world_->rests.ring();
   return LiveRun::begin(std::move(run), std::move(extra), std::move(entrance), now);
+}
+
+/// Not once all that are here were dropped, or are about to be: nobody would drop this one, which
+/// keeps the tenure.
+bool Tenure::keep(const std::shared_ptr<LiveRun>& run) {
+  const std::lock_guard lock(mutex_);
+  const bool is_kept = !is_over() && !world_->tasks.is_closed();
+  if (is_kept) {
+    runs_.emplace(run->uid(), run);
+    aside_.erase(run->uid());
+  }
+  return is_kept;
 }
 
 Task<Tenure::Found> Tenure::find(std::string uid) {
@@ -334,13 +343,8 @@ Task<Tenure::Found> Tenure::load(std::string uid) {
   co_await unpark(uid);
   std::vector<Mail> mails = co_await mail_set_aside(uid);
   run->expect(std::move(mails));
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_over()) {
-      co_return Found{};
-    }
-    runs_.emplace(run->uid(), run);
-    aside_.erase(uid);
+  if (!keep(run)) {
+    co_return Found{};
   }
   world_->rests.ring();
   run->resume();

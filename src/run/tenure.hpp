@@ -124,6 +124,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] bool is_quiet() const;
 
  private:
+  [[nodiscard]] bool keep(const std::shared_ptr<LiveRun>& run);
   [[nodiscard]] Task<Found> load(std::string uid);
   [[nodiscard]] Task<void> park(std::string uid, std::string reason);
   [[nodiscard]] Task<void> unpark(std::string uid);
