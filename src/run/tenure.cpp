@@ -193,8 +193,10 @@ void Tenure::end(const std::string& reason) {
     return;
   }
   drop_runs();
-  world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
-               keys_.queue() + "' is given up: " + reason);
+  if (!is_handed_over_) {  // Else it is meant to be given up, and others were faster than we know.
+    world_->warn("partition " + std::to_string(keys_.partition()) + " of runs of queue '" +
+                 keys_.queue() + "' is given up: " + reason);
+  }
   world_->losses.ring();
   world_->rests.ring();  // Nothing of it is in hand any more.
 }
@@ -233,6 +235,7 @@ Task<void> Tenure::hand_over() {
   nobody.set_format(kRunFormat);
   Batch batch;
   batch.put(keys_.owner(), nobody.SerializeAsString());
+  is_handed_over_ = true;
   const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
   over_ = true;
   drop_runs();

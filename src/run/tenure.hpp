@@ -142,6 +142,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   const PartitionKeys keys_;
   const Version epoch_;
   std::atomic<bool> over_ = false;
+  std::atomic<bool> is_handed_over_ = false;  // Or about to be.
   std::atomic<bool> recovered_ = false;
 
   Mutex loading_;  // One at a time, so that none is there twice.
