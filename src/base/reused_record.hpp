@@ -3,8 +3,8 @@
 
 namespace holdfast::detail {
 
-/// An empty record, until this thread asks for the next one of its type. Its fields have kept their
-/// memory: to make one for each row takes longer than to fill it.
+/// An empty record, until this thread asks for the next one of its type. Its own texts, not those
+/// of records in it, have kept their memory: to get that for each row takes longer than to fill it.
 template <class Record>
 [[nodiscard]] Record& reused_record() {
   thread_local Record record;

@@ -8,6 +8,7 @@
 #include <holdfast/gate.hpp>
 #include <holdfast/store_error.hpp>
 
+#include "base/sortable_number.hpp"
 #include "store/key_part.hpp"
 #include "store/printable.hpp"
 
@@ -15,20 +16,11 @@ namespace holdfast::detail {
 
 namespace {
 
-constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::string_view kHolders = "holder/";
 constexpr std::string_view kWaiters = "waiter/";
 constexpr std::string_view kGrants = "grant/";
 
-/// As many digits for every number, so that keys sort as numbers do.
 constexpr std::size_t kSortableSize = 16;
-
-void append_sortable(std::string& key, std::uint64_t number) {
-  key.append(kSortableSize, '0');
-  for (auto digit = key.rbegin(); number != 0; ++digit, number >>= 4U) {
-    *digit = kDigits[number & 0xfU];
-  }
-}
 
 void append_gate_prefix(std::string& key, std::string_view gate) {
   key.append(kGatePrefix);
@@ -85,9 +77,9 @@ std::string GateKeys::waiter(std::uint64_t rank, std::uint64_t ticket) const {
   std::string key;
   key.reserve(prefix_.size() + kWaiters.size() + 2 * kSortableSize + 1);
   key.append(prefix_).append(kWaiters);
-  append_sortable(key, rank);
+  append_sortable(key, rank, kSortableSize);
   key.push_back('-');
-  append_sortable(key, ticket);
+  append_sortable(key, ticket, kSortableSize);
   return key;
 }
 
@@ -102,13 +94,13 @@ std::string GateKeys::grant(std::uint64_t number) const {
   std::string key;
   key.reserve(prefix_.size() + kGrants.size() + kSortableSize);
   key.append(prefix_).append(kGrants);
-  append_sortable(key, number % kGateGrantsKept);
+  append_sortable(key, number % kGateGrantsKept, kSortableSize);
   return key;
 }
 
 std::string GateKeys::operator_change(std::uint64_t number) const {
   std::string key = operator_changes();
-  append_sortable(key, number % kGateGrantsKept);
+  append_sortable(key, number % kGateGrantsKept, kSortableSize);
   return key;
 }
 

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/reused_record.hpp"
 #include "gate_records.hpp"
 
 namespace holdfast::detail {
@@ -100,8 +99,7 @@ std::string row_of(const GateHolder& holder) {
 }
 
 GateWaiter read_waiter(const Entry& row) {
-  auto& record = reused_record<record::GateWaiter>();
-  parse_gate_record(row, "the waiter at a gate", record);
+  auto record = parse_gate_record<record::GateWaiter>(row, "the waiter at a gate");
   GateRequest request = request_in(record);
   request.owner = std::move(*record.mutable_owner());
   request.priority = record.priority();
@@ -120,8 +118,7 @@ GateWaiter read_waiter(const Entry& row) {
 }
 
 GateHolder read_holder(const Entry& row) {
-  auto& record = reused_record<record::GateHolder>();
-  parse_gate_record(row, "the holder of a gate", record);
+  auto record = parse_gate_record<record::GateHolder>(row, "the holder of a gate");
   GateRequest request = request_in(record);
   if (!record.actor().empty()) {
     request.actors.push_back(std::move(*record.mutable_actor()));

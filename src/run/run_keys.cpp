@@ -7,7 +7,7 @@
 
 #include <holdfast/store_error.hpp>
 
-#include "sortable_number.hpp"
+#include "base/sortable_number.hpp"
 #include "store/key_part.hpp"
 #include "store/printable.hpp"
 

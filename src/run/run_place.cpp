@@ -5,7 +5,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "sortable_number.hpp"
+#include "base/sortable_number.hpp"
 #include "stable_hash.hpp"
 
 namespace holdfast::detail {

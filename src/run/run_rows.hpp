@@ -17,25 +17,14 @@
 
 #include "run_machine.hpp"
 #include "run_place.hpp"
-#include "store/printable.hpp"
+#include "store/record_in.hpp"
 
 namespace holdfast::detail {
 
-/// The record in a row. One that is damaged is a `StoreCorrupt`, one of a later version a
-/// `NewerFormat`; `what` says what it should have been.
+/// The record of a run in a row; see `record_in`.
 template <class Record>
 [[nodiscard]] Record read_row(const Entry& row, const char* what) {
-  Record record;
-  if (!record.ParseFromString(row.value) || record.format() == 0) {
-    throw StoreCorrupt(std::string(what) + " " + printable(row.key) +
-                       " cannot be read: its record is damaged, or something else is stored there");
-  }
-  if (record.format() > kRunFormat) {
-    throw NewerFormat(std::string(what) + " " + printable(row.key) + " has format " +
-                      std::to_string(record.format()) + ", and this version of Holdfast knows " +
-                      std::to_string(kRunFormat) + "; use a newer one");
-  }
-  return record;
+  return record_in<Record>(row, what, kRunFormat);
 }
 
 [[nodiscard]] inline record::RunHead read_run_head(const Entry& row) {

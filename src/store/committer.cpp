@@ -108,23 +108,20 @@ void Committer::check_usable() {
 
 // --- Deciding ------------------------------------------------------------------------------------
 
-bool Committer::is_enough(const RowList& rows, std::size_t batches) const noexcept {
-  return rows.bytes() >= limits_.group_bytes_max || rows.size() >= limits_.group_keys_max ||
-         batches >= limits_.group_batches_max;
-}
-
-/// So that as much may gather while that is written.
-bool Committer::is_half_of_enough(const RowList& rows) const noexcept {
-  return rows.bytes() >= limits_.group_bytes_max / 2 || rows.size() >= limits_.group_keys_max / 2 ||
-         gathered_batches_ >= limits_.group_batches_max / 2;
+bool Committer::is_enough(const RowList& rows, std::size_t batches,
+                          std::size_t parts) const noexcept {
+  return rows.bytes() >= limits_.group_bytes_max / parts ||
+         rows.size() >= limits_.group_keys_max / parts ||
+         batches >= limits_.group_batches_max / parts;
 }
 
 /// Nobody would be answered sooner if the group was written now. Where the last one was waited for,
-/// somebody will wait for this one.
+/// somebody will wait for this one. Not beyond a half, so that as much may gather while it is
+/// written.
 bool Committer::may_grow() const noexcept {
   return !closing_ && !yielding_ && !was_waited_for_ && queue_.empty() && for_writing_.empty() &&
-         for_gathering_.empty() && !is_half_of_enough(rows_.gathered()) &&
-         !is_half_of_enough(rows_.kept_back());
+         for_gathering_.empty() && !is_enough(rows_.gathered(), gathered_batches_, 2) &&
+         !is_enough(rows_.kept_back(), gathered_batches_, 2);
 }
 
 bool Committer::can_decide_at_once(const Batch& batch) {

@@ -193,8 +193,9 @@ class Committer {
 
   // With the lock held.
   [[nodiscard]] bool can_decide_at_once(const Batch& batch);
-  [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches) const noexcept;
-  [[nodiscard]] bool is_half_of_enough(const RowList& rows) const noexcept;
+  /// Or enough for one of so many `parts` of a group.
+  [[nodiscard]] bool is_enough(const RowList& rows, std::size_t batches,
+                               std::size_t parts = 1) const noexcept;
   [[nodiscard]] bool may_grow() const noexcept;
   void wake() noexcept;
   /// Finds what the batch is on condition of, for `decide`. False: some of it has to be read.
