@@ -44,18 +44,18 @@ std::string holder_behind(std::string_view prefix, std::string_view owner,
   return key;
 }
 
-std::string checked_name(std::string_view name) {
+}  // namespace
+
+void check_gate_name(std::string_view name) {
   if (name.empty() || name.size() > kGateNameMax || std::ranges::any_of(name, is_control)) {
     throw InvalidArgument("the name of a gate, " + printable(name) + ", has " +
                           std::to_string(name.size()) + " bytes; give 1 to " +
                           std::to_string(kGateNameMax) + ", without control characters");
   }
-  return std::string(name);
 }
 
-}  // namespace
-
-GateKeys::GateKeys(std::string_view name) : name_(checked_name(name)) {
+GateKeys::GateKeys(std::string_view name) : name_(name) {
+  check_gate_name(name);
   append_gate_prefix(prefix_, name);
 }
 

@@ -19,7 +19,11 @@ class GateKeys {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
 
-  [[nodiscard]] std::string head() const { return prefix_ + "head"; }
+  [[nodiscard]] std::string head() const { return std::string(prefix_).append(kHead); }
+  [[nodiscard]] bool is_head(std::string_view key) const noexcept {
+    return key.size() == prefix_.size() + kHead.size() && key.ends_with(kHead) &&
+           key.starts_with(prefix_);
+  }
   /// The holds of one session lie together: one watch tells it of all its grants.
   [[nodiscard]] std::string holders() const;
   [[nodiscard]] std::string holders_of(std::string_view owner) const;
@@ -36,9 +40,14 @@ class GateKeys {
   [[nodiscard]] std::string lease(std::string_view holder) const;
 
  private:
+  static constexpr std::string_view kHead = "head";
+
   std::string name_;
   std::string prefix_;
 };
+
+/// `InvalidArgument`, as above.
+void check_gate_name(std::string_view name);
 
 inline constexpr std::string_view kGatePrefix = "gate/";
 /// `GateKeys::holder` of a gate whose name was checked and whose other keys are not needed.

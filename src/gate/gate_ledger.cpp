@@ -203,14 +203,62 @@ Task<GateLedger::Prepared> GateLedger::prepare(const Plan& plan, const Terms& te
     if (has_old_grants(rows->head(), now)) {
       co_await drop_old_grants(*rows, now);
     }
-    note_changes_ahead(*rows);
-    prepared.batch = rows->take_batch();
-    if (session_ != nullptr) {
-      prepared.batch.require_version(session_->key(), session_->version());
-    }
+    take_batch(*rows, prepared);
     prepared.rows = std::move(rows);
     co_return prepared;
   }
+}
+
+void GateLedger::take_batch(GateRows& rows, Prepared& prepared) {
+  note_changes_ahead(rows);
+  prepared.batch = rows.take_batch();
+  if (session_ != nullptr) {
+    prepared.batch.require_version(session_->key(), session_->version());
+  }
+}
+
+/// Whether there are all the rows that the terms want, and enough waiters.
+bool GateLedger::are_known(const Terms& terms, StoreTime now) {
+  const bool has_to_await = session_ != nullptr || terms.prepare || terms.check || terms.now;
+  if (has_to_await || rows_ == nullptr || has_old_grants(rows_->head(), now)) {
+    return false;
+  }
+  if (rows_->has_more_waiters() && rows_->waiters().size() < kWaitersLeftMin) {
+    if (ahead_.empty() && more_behind_ahead_) {
+      return false;
+    }
+    add_next_waiters(*rows_);
+  }
+  const auto is_here = [&](const std::string& key) { return rows_->waiters().contains(key); };
+  return terms.waiter_key.empty() && std::ranges::all_of(terms.more_waiters, is_here);
+}
+
+std::optional<GateLedger::Prepared> GateLedger::prepare_known(const Plan& plan, const Terms& terms,
+                                                              StoreTime now) {
+  if (!are_known(terms, now)) {
+    return std::nullopt;
+  }
+  leases_.forget_expired(now);
+  // Gone if nothing comes of this: it may be what was known that is wrong.
+  std::unique_ptr<GateRows> rows = std::move(rows_);
+  Prepared prepared;
+  prepared.changed.after = rows->head_version();
+  try {
+    prepared.changed.served = plan(*rows, leases_, now);
+  } catch (const Error&) {
+    leases_.forget();
+    return std::nullopt;
+  }
+  if (!leases_.take_missing().empty() || prepared.changed.served.needs_more_waiters) {
+    return std::nullopt;
+  }
+  if (!rows->changed()) {
+    rows_ = std::move(rows);  // No commit will confirm them.
+    return std::nullopt;
+  }
+  take_batch(*rows, prepared);
+  prepared.rows = std::move(rows);
+  return prepared;
 }
 
 /// If others have changed the gate since, the commit will tell.
@@ -220,7 +268,7 @@ Task<void> GateLedger::read_ahead(const GateRows& rows) {
   const ScanOptions next{.after = known_to, .limit = kWaitersReadNext, .read = Read::kApplied};
   Page page = co_await store_.scan(prefix, next);
   for (const Entry& entry : page.entries) {
-    ahead_.push(entry.key, read_waiter(entry));
+    ahead_.push({entry.key, read_waiter(entry)});
   }
   more_behind_ahead_ = page.more;
 }
@@ -234,12 +282,12 @@ void GateLedger::add_next_waiters(GateRows& rows) {
 
 /// Whoever comes behind all is one of those ahead. Whoever comes or leaves among them makes them
 /// wrong.
-void GateLedger::note_changes_ahead(const GateRows& rows) {
+void GateLedger::note_changes_ahead(GateRows& rows) {
   bool are_right = !rows.has_lost_one_behind();
-  for (const auto& [key, waiter] : rows.came_behind()) {
-    are_right = are_right && (ahead_.empty() || key > ahead_.last_key());
+  for (KeyedWaiter& came : rows.take_those_who_came_behind()) {
+    are_right = are_right && (ahead_.empty() || came.key > ahead_.last_key());
     if (are_right && !more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
-      ahead_.push(key, waiter);
+      ahead_.push(std::move(came));
     } else {
       more_behind_ahead_ = true;
     }

@@ -59,6 +59,10 @@ class GateLedger {
     std::unique_ptr<GateRows> rows;
   };
   [[nodiscard]] Task<Prepared> prepare(const Plan& plan, const Terms& terms);
+  /// The same at once, by what is known, for those who do not hang on a session. Nothing: something
+  /// has to be read or awaited, so `prepare` is to be asked.
+  [[nodiscard]] std::optional<Prepared> prepare_known(const Plan& plan, const Terms& terms,
+                                                      StoreTime now);
   /// It was committed, with this version, or there was nothing to write (zero). If this is not
   /// called, the next change reads anew.
   void settle(Prepared& prepared, Version version);
@@ -72,10 +76,12 @@ class GateLedger {
   [[nodiscard]] Task<void> forget_what_is_old();
 
  private:
+  [[nodiscard]] bool are_known(const Terms& terms, StoreTime now);
+  void take_batch(GateRows& rows, Prepared& prepared);
   [[nodiscard]] Task<bool> is_current(const GateRows& rows);
   [[nodiscard]] Task<void> read_ahead(const GateRows& rows);
   void add_next_waiters(GateRows& rows);
-  void note_changes_ahead(const GateRows& rows);
+  void note_changes_ahead(GateRows& rows);
   [[nodiscard]] Task<void> add_waiter(GateRows& rows, std::string key);
   [[nodiscard]] Task<void> read_leases(std::vector<std::string> keys, std::optional<StoreTime> now,
                                        StoreTime store_now);

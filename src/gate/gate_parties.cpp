@@ -4,39 +4,29 @@
 #include <utility>
 
 #include "gate_records.hpp"
+#include "store/record_out.hpp"
 
 namespace holdfast::detail {
 
 namespace {
 
-std::int64_t ns_of_time(StoreTime time) noexcept { return time.time_since_epoch().count(); }
-
-/// The record of the last row that this thread has written. Each field is written over: to clear it
-/// would let go of its memory, which takes longer to get than all else.
-template <class Record>
-Record& last_written() {
-  thread_local Record record;
-  return record;
+void write_notice(RecordOut& out, int field, const GateRequest::Notice& notice) {
+  out.record(field, [&] {
+    out.text(record::GateNotice::kKeyFieldNumber, notice.key);
+    out.text(record::GateNotice::kValueFieldNumber, notice.value);
+    out.text(record::GateNotice::kLostSuffixFieldNumber, notice.lost_suffix);
+  });
 }
 
-/// What rows of waiters and of holders have of a request.
+/// What rows of waiters and of holders begin with.
 template <class Record>
-void write_request(const GateRequest& request, bool with_notice, Record& record) {
-  record.set_format(kGateFormat);
-  record.set_holder(request.holder);
-  record.set_lease_key(request.lease_key);
-  record.set_request_id(request.request_id);
-  record.set_weight(request.weight);
-  record.set_shared(request.shared);
-  record.set_reason(request.reason);
-  if (with_notice) {
-    record::GateNotice& notice = *record.mutable_notice();
-    notice.set_key(request.notice->key);
-    notice.set_value(request.notice->value);
-    notice.set_lost_suffix(request.notice->lost_suffix);
-  } else {
-    record.clear_notice();
-  }
+void write_request(RecordOut& out, const GateRequest& request) {
+  out.number(Record::kFormatFieldNumber, kGateFormat);
+  out.text(Record::kHolderFieldNumber, request.holder);
+  out.text(Record::kLeaseKeyFieldNumber, request.lease_key);
+  out.text(Record::kRequestIdFieldNumber, request.request_id);
+  out.number(Record::kWeightFieldNumber, request.weight);
+  out.number(Record::kSharedFieldNumber, request.shared);
 }
 
 /// Takes the strings out of the record.
@@ -60,42 +50,56 @@ GateRequest request_in(Record& record) {
 
 }  // namespace
 
-std::string row_of(const GateWaiter& waiter) {
+void write_row(const GateWaiter& waiter, std::string& row) {
+  using Row = record::GateWaiter;
   const GateRequest& request = *waiter.request;
-  auto& record = last_written<record::GateWaiter>();
-  write_request(request, request.notice.has_value(), record);
-  record.set_owner(request.owner);
-  record.set_asked_at_ns(ns_of_time(waiter.asked_at));
-  record.set_deadline_ns(ns_of_time(request.deadline));
-  record.set_priority(request.priority);
-  record.set_ticket(waiter.ticket);
-  record.clear_actors();
+  RecordOut out(row);
+  write_request<Row>(out, request);
+  out.signed_number(Row::kAskedAtNsFieldNumber, ns_of_time(waiter.asked_at));
+  out.signed_number(Row::kDeadlineNsFieldNumber, ns_of_time(request.deadline));
+  out.text(Row::kReasonFieldNumber, request.reason);
+  out.zigzag_number(Row::kPriorityFieldNumber, request.priority);
+  out.number(Row::kTicketFieldNumber, waiter.ticket);
+  out.text(Row::kOwnerFieldNumber, request.owner);
   for (const std::string& actor : request.actors) {
-    record.add_actors(actor);
+    out.text_that_is_there(Row::kActorsFieldNumber, actor);
   }
-  record.set_is_indexed(request.may_hold_others);
-  record.clear_slot_seed();
+  out.number(Row::kIsIndexedFieldNumber, request.may_hold_others);
+  if (request.notice) {
+    write_notice(out, Row::kNoticeFieldNumber, *request.notice);
+  }
   if (request.slot_seed) {
-    record.set_slot_seed(*request.slot_seed);
+    out.number_that_is_there(Row::kSlotSeedFieldNumber, *request.slot_seed);
   }
-  return record.SerializeAsString();
+}
+
+void write_row(const GateHolder& holder, std::string& row) {
+  using Row = record::GateHolder;
+  const GateRequest& request = *holder.request;
+  RecordOut out(row);
+  write_request<Row>(out, request);
+  out.numbers(Row::kSlotsFieldNumber, holder.slots);
+  out.signed_number(Row::kAskedAtNsFieldNumber, ns_of_time(holder.asked_at));
+  out.signed_number(Row::kGrantedAtNsFieldNumber, ns_of_time(holder.granted_at));
+  out.text(Row::kReasonFieldNumber, request.reason);
+  if (!request.actors.empty()) {
+    out.text(Row::kActorFieldNumber, request.actors.front());
+  }
+  if (request.notice && !request.notice->lost_suffix.empty()) {
+    write_notice(out, Row::kNoticeFieldNumber, *request.notice);
+  }
+}
+
+std::string row_of(const GateWaiter& waiter) {
+  std::string row;
+  write_row(waiter, row);
+  return row;
 }
 
 std::string row_of(const GateHolder& holder) {
-  const GateRequest& request = *holder.request;
-  auto& record = last_written<record::GateHolder>();
-  write_request(request, request.notice && !request.notice->lost_suffix.empty(), record);
-  record.clear_slots();
-  for (const std::uint64_t slot : holder.slots) {
-    record.add_slots(slot);
-  }
-  record.set_asked_at_ns(ns_of_time(holder.asked_at));
-  record.set_granted_at_ns(ns_of_time(holder.granted_at));
-  record.clear_actor();
-  if (!request.actors.empty()) {
-    record.set_actor(request.actors.front());
-  }
-  return record.SerializeAsString();
+  std::string row;
+  write_row(holder, row);
+  return row;
 }
 
 GateWaiter read_waiter(const Entry& row) {

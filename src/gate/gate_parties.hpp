@@ -20,6 +20,10 @@ inline constexpr std::string_view kLostMark = "-lost";
   return StoreTime(Duration(ns));
 }
 
+[[nodiscard]] inline std::int64_t ns_of_time(StoreTime time) noexcept {
+  return time.time_since_epoch().count();
+}
+
 /// Whoever waits, if that is something in this process: what it is only those know who made it.
 class LocalParty {
  public:
@@ -61,6 +65,8 @@ struct GateRequest {
   std::optional<std::uint64_t> slot_seed{};
   /// In no row: empty in a request that was read.
   std::weak_ptr<LocalParty> party{};
+  /// For which of its operations it waits, if that is all that a grant has to say.
+  std::optional<std::uint64_t> party_operation{};
   /// Where that is in memory, to be fetched ahead; it may be gone.
   const LocalParty* party_address = nullptr;
 };
@@ -74,6 +80,12 @@ struct GateWaiter {
   std::uint64_t ticket = 0;
 };
 
+/// With the key of its row.
+struct KeyedWaiter {
+  std::string key;
+  GateWaiter waiter;
+};
+
 /// One who is in. Of its request, its row has what may be asked of it yet: not the owner, which its
 /// key has, the first actor, and the notice only for the case that it is ended by force.
 struct GateHolder {
@@ -84,6 +96,9 @@ struct GateHolder {
   Version fence = 0;  ///< The version of its row. 0: the batch that lets it in is no commit yet.
 };
 
+/// Behind what is in `row`.
+void write_row(const GateWaiter& waiter, std::string& row);
+void write_row(const GateHolder& holder, std::string& row);
 [[nodiscard]] std::string row_of(const GateWaiter& waiter);
 [[nodiscard]] std::string row_of(const GateHolder& holder);
 /// Damaged rows are a `StoreCorrupt`, those of later versions a `NewerFormat`.

@@ -6,8 +6,8 @@
 
 #include <holdfast/detail/check.hpp>
 
-#include "base/reused_record.hpp"
 #include "session_rules.hpp"
+#include "store/record_out.hpp"
 
 namespace holdfast::detail {
 
@@ -48,9 +48,9 @@ void GateRows::read_next_waiter(const Entry& entry) {
   waiters_known_to_ = entry.key;
 }
 
-void GateRows::add_next_waiter(GateWaiter waiter) {
-  waiters_known_to_ = key_of(keys_, waiter);
-  waiters_.insert_or_assign(waiters_known_to_, std::move(waiter));
+void GateRows::add_next_waiter(KeyedWaiter next) {
+  waiters_known_to_ = next.key;
+  waiters_.insert_or_assign(waiters_.end(), std::move(next.key), std::move(next.waiter));
 }
 
 std::vector<std::uint64_t> GateRows::slots_of(const std::string& holder_key) const {
@@ -87,33 +87,43 @@ std::string GateRows::enqueue(SharedRequest request, StoreTime now) {
   batch_.put_new(key, row_of(waiter));
   // Behind one that is not here it would seem to be next.
   const bool is_here = !more_waiters_ || key < waiters_known_to_;
-  (is_here ? waiters_ : came_behind_).emplace(key, std::move(waiter));
+  if (is_here) {
+    waiters_.emplace(key, std::move(waiter));
+  } else {
+    came_behind_.push_back({key, std::move(waiter)});
+  }
   return key;
 }
 
-GateWaiter GateRows::leave(const std::string& waiter_key) {
-  auto left = waiters_.extract(waiter_key);
-  if (left.empty()) {
-    left = came_behind_.extract(waiter_key);
-  } else if (more_waiters_ && left.key() > waiters_known_to_) {
-    has_lost_one_behind_ = true;
+GateWaiter GateRows::take_waiter(const std::string& key) {
+  if (auto here = waiters_.extract(key)) {
+    has_lost_one_behind_ = has_lost_one_behind_ || (more_waiters_ && key > waiters_known_to_);
+    return std::move(here.mapped());
   }
+  const auto behind = std::ranges::find(came_behind_, key, &KeyedWaiter::key);
   // Counted out twice, it would hide another one.
-  HOLDFAST_CHECK(!left.empty(), "a waiter left a gate at which it did not wait");
+  HOLDFAST_CHECK(behind != came_behind_.end(), "a waiter left a gate at which it did not wait");
+  GateWaiter waiter = std::move(behind->waiter);
+  came_behind_.erase(behind);
+  return waiter;
+}
+
+GateWaiter GateRows::leave(const std::string& waiter_key) {
+  batch_.erase(waiter_key);  // Of which nothing may be left when the waiter is gone.
+  GateWaiter left = take_waiter(waiter_key);
   record::GateHead& head = change_head();
   head.set_waiter_count(head.waiter_count() - 1);
   if (head.waiter_count() == 0 && head.unattended()) {
     head.clear_unattended();
     batch_.erase(unattended_key(keys_.name()));
   }
-  const GateRequest& request = *left.mapped().request;
+  const GateRequest& request = *left.request;
   if (request.may_hold_others) {
     for (const std::string& actor : request.actors) {
       batch_.erase(wait_key(request.lease_key, actor));
     }
   }
-  batch_.erase(std::move(left.key()));
-  return std::move(left.mapped());
+  return left;
 }
 
 void GateRows::write_waits(const std::string& waiter_key, const GateRequest& request) {
@@ -144,16 +154,10 @@ void GateRows::grant(std::string holder_key, GateHolder holder) {
 }
 
 void GateRows::end(const std::string& holder_key, record::GateGrant::End how, StoreTime now) {
-  auto& grant = reused_record<record::GateGrant>();
-  grant.set_end(how);
-  end(holder_key, grant, now);
+  end(holder_key, Ending{how}, now);
 }
 
 void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by, StoreTime now) {
-  auto& grant = reused_record<record::GateGrant>();
-  grant.set_end(record::GateGrant::FORCED);
-  grant.set_ended_by(by.name);
-  grant.set_reason(by.reason);
   if (const auto holder = holders_.find(holder_key); holder != holders_.end()) {
     const std::optional<GateRequest::Notice>& notice = holder->second.request->notice;
     if (notice && !notice->lost_suffix.empty()) {
@@ -161,46 +165,56 @@ void GateRows::end_by_force(const std::string& holder_key, const ByOperator& by,
                  std::string(notice->value).append(notice->lost_suffix));
     }
   }
-  end(holder_key, grant, now);
+  end(holder_key, {record::GateGrant::FORCED, &by}, now);
 }
 
-void GateRows::end(const std::string& holder_key, record::GateGrant& grant, StoreTime now) {
-  record::GateHead& head = change_head();
+void GateRows::end(const std::string& holder_key, const Ending& ending, StoreTime now) {
   auto ended = holders_.extract(holder_key);
   HOLDFAST_CHECK(!ended.empty(), "a hold was ended that there is not");
-  const GateHolder& held = ended.mapped();
-  std::erase(granted_, &held);
-  const GateRequest& request = *held.request;
+  std::erase(granted_, &ended.mapped());
+  keep_grant(ended.mapped(), ending, now);
+  batch_.erase(std::move(ended.key()));
+}
+
+void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTime now) {
+  record::GateHead& head = change_head();
   const std::uint64_t number = head.grants_ended();
-  grant.set_format(kGateFormat);
-  grant.set_number(number);
-  grant.set_holder(request.holder);
-  grant.set_fence(held.fence);
-  grant.set_weight(request.weight);
-  grant.set_shared(request.shared);
-  for (const std::uint64_t slot : held.slots) {
-    grant.add_slots(slot);
+  const GateRequest& request = *held.request;
+  const record::GateGrant::Tie tie = tie_of(request.lease_key);
+  std::string grant;
+  {
+    using Grant = record::GateGrant;
+    RecordOut out(grant);
+    out.number(Grant::kFormatFieldNumber, kGateFormat);
+    out.text(Grant::kHolderFieldNumber, request.holder);
+    out.number(Grant::kFenceFieldNumber, held.fence);
+    out.number(Grant::kWeightFieldNumber, request.weight);
+    out.number(Grant::kSharedFieldNumber, request.shared);
+    out.numbers(Grant::kSlotsFieldNumber, held.slots);
+    out.signed_number(Grant::kAskedAtNsFieldNumber, ns_of_time(held.asked_at));
+    out.signed_number(Grant::kGrantedAtNsFieldNumber, ns_of_time(held.granted_at));
+    out.signed_number(Grant::kEndedAtNsFieldNumber, ns_of_time(now));
+    out.number(Grant::kEndFieldNumber, ending.how);
+    const bool has_own_reason = ending.by != nullptr && !ending.by->reason.empty();
+    out.text(Grant::kReasonFieldNumber, has_own_reason ? ending.by->reason : request.reason);
+    out.number(Grant::kNumberFieldNumber, number);
+    if (ending.by != nullptr) {
+      out.text(Grant::kEndedByFieldNumber, ending.by->name);
+    }
+    out.number(Grant::kTieFieldNumber, tie);
+    if (tie == Grant::NOTHING && !request.actors.empty()) {
+      out.text(Grant::kActorFieldNumber, request.actors.front());
+    }
   }
-  grant.set_asked_at_ns(held.asked_at.time_since_epoch().count());
-  grant.set_granted_at_ns(held.granted_at.time_since_epoch().count());
-  grant.set_ended_at_ns(now.time_since_epoch().count());
-  grant.set_tie(tie_of(request.lease_key));
-  if (grant.tie() == record::GateGrant::NOTHING && !request.actors.empty()) {
-    grant.set_actor(request.actors.front());
-  }
-  if (grant.reason().empty()) {
-    grant.set_reason(request.reason);
-  }
-  batch_.put(keys_.grant(number), grant.SerializeAsString());
+  batch_.put(keys_.grant(number), std::move(grant));
   if (number == head.first_grant_kept()) {
-    head.set_first_grant_ended_ns(grant.ended_at_ns());
+    head.set_first_grant_ended_ns(ns_of_time(now));
   }
   head.set_grants_ended(number + 1);
   if (number + 1 > kGateGrantsKept) {
     head.set_first_grant_kept(
         std::max(head.first_grant_kept(), number + 1 - std::uint64_t{kGateGrantsKept}));
   }
-  batch_.erase(std::move(ended.key()));
 }
 
 void GateRows::note(const ByOperator& by, std::string what, StoreTime now) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gate.pb.h>
@@ -40,7 +41,7 @@ class GateRows {
   void read_waiter(const Entry& entry);
   /// The next ones in their order, which are read with this, or added if they are known.
   void read_next_waiter(const Entry& entry);
-  void add_next_waiter(GateWaiter waiter);
+  void add_next_waiter(KeyedWaiter next);
   void has_more_waiters(bool more) noexcept { more_waiters_ = more; }
   /// If so many waiters are here, who comes behind them is not.
   void keep_at_most(std::size_t waiters) noexcept { waiters_max_ = waiters; }
@@ -62,9 +63,10 @@ class GateRows {
   [[nodiscard]] std::uint64_t waiter_count() const noexcept { return head_.waiter_count(); }
   /// If there are more: all up to this key are here, and none behind it.
   [[nodiscard]] const std::string& waiters_known_to() const noexcept { return waiters_known_to_; }
-  /// Who came, by the batch, and is behind those that are here.
-  [[nodiscard]] const std::map<std::string, GateWaiter>& came_behind() const noexcept {
-    return came_behind_;
+  /// Who came, by the batch, and is behind those that are here. When that is known, nobody leaves
+  /// any more by this batch.
+  [[nodiscard]] std::vector<KeyedWaiter> take_those_who_came_behind() noexcept {
+    return std::exchange(came_behind_, {});
   }
   /// Somebody left, by the batch, who was behind the others that are here.
   [[nodiscard]] bool has_lost_one_behind() const noexcept { return has_lost_one_behind_; }
@@ -95,8 +97,16 @@ class GateRows {
   void committed(Version version) noexcept;
 
  private:
-  void end(const std::string& holder_key, record::GateGrant& grant, StoreTime now);
+  /// How a hold ends, and, if that was by force, who did that.
+  struct Ending {
+    record::GateGrant::End how;
+    const ByOperator* by = nullptr;
+  };
+  void end(const std::string& holder_key, const Ending& ending, StoreTime now);
+  /// In the place of the holder, which is gone then.
+  void keep_grant(const GateHolder& held, const Ending& ending, StoreTime now);
   void write_waits(const std::string& waiter_key, const GateRequest& request);
+  [[nodiscard]] GateWaiter take_waiter(const std::string& key);
 
   GateKeys keys_;
   Version head_version_ = 0;
@@ -107,7 +117,7 @@ class GateRows {
   bool more_waiters_ = false;
   std::size_t waiters_max_ = std::numeric_limits<std::size_t>::max();
   std::string waiters_known_to_;
-  std::map<std::string, GateWaiter> came_behind_;
+  std::vector<KeyedWaiter> came_behind_;
   bool has_lost_one_behind_ = false;
   std::vector<GateHolder*> granted_;  // By the batch.
   Batch batch_;

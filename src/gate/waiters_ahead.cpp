@@ -35,19 +35,18 @@ void fetch_actor_ahead(const GateRequest& request) noexcept {
 
 }  // namespace
 
-void WaitersAhead::push(std::string_view key, GateWaiter waiter) {
-  waiters_.push_back(std::move(waiter));
-  last_key_.assign(key);
-}
+void WaitersAhead::push(KeyedWaiter waiter) { waiters_.push_back(std::move(waiter)); }
 
-GateWaiter WaitersAhead::pop() {
+KeyedWaiter WaitersAhead::pop() {
   HOLDFAST_CHECK(!waiters_.empty(), "a waiter was taken that is not there");
   if (waiters_.size() > kRequestFetched) {
-    fetch_ahead(waiters_[kRequestFetched].request.get(), sizeof(GateRequest));
-    fetch_texts_ahead(*waiters_[kTextsFetched].request);
-    fetch_actor_ahead(*waiters_[kActorFetched].request);
+    const KeyedWaiter& later = waiters_[kRequestFetched];
+    fetch_ahead(later.waiter.request.get(), sizeof(GateRequest));
+    fetch_ahead(later.key.data());
+    fetch_texts_ahead(*waiters_[kTextsFetched].waiter.request);
+    fetch_actor_ahead(*waiters_[kActorFetched].waiter.request);
   }
-  GateWaiter first = std::move(waiters_.front());
+  KeyedWaiter first = std::move(waiters_.front());
   waiters_.pop_front();
   return first;
 }

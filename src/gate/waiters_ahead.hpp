@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <deque>
 #include <string>
-#include <string_view>
 
 #include "gate_parties.hpp"
 
@@ -16,17 +15,16 @@ class WaitersAhead {
  public:
   [[nodiscard]] bool empty() const noexcept { return waiters_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return waiters_.size(); }
-  /// Of the row of the one that came last.
-  [[nodiscard]] const std::string& last_key() const noexcept { return last_key_; }
+  /// There is one.
+  [[nodiscard]] const std::string& last_key() const noexcept { return waiters_.back().key; }
 
-  void push(std::string_view key, GateWaiter waiter);
+  void push(KeyedWaiter waiter);
   /// The first one. There is one.
-  [[nodiscard]] GateWaiter pop();
+  [[nodiscard]] KeyedWaiter pop();
   void clear() noexcept;
 
  private:
-  std::deque<GateWaiter> waiters_;
-  std::string last_key_;
+  std::deque<KeyedWaiter> waiters_;
 };
 
 }  // namespace holdfast::detail

@@ -25,13 +25,14 @@ TEST(WaitersAhead, AreTakenAsTheyCame) {
   WaitersAhead waiters;
   std::uint64_t taken = 0;
   const auto take = [&] {
-    const GateWaiter waiter = waiters.pop();
-    EXPECT_EQ(waiter.ticket, taken);
-    EXPECT_EQ(waiter.request->owner, "owner of ticket " + std::to_string(taken));
+    const KeyedWaiter next = waiters.pop();
+    EXPECT_EQ(next.key, std::to_string(taken));
+    EXPECT_EQ(next.waiter.ticket, taken);
+    EXPECT_EQ(next.waiter.request->owner, "owner of ticket " + std::to_string(taken));
     ++taken;
   };
   for (std::uint64_t i = 0; i < kCount; ++i) {
-    waiters.push(std::to_string(i), waiter_with(i));
+    waiters.push({std::to_string(i), waiter_with(i)});
     EXPECT_EQ(waiters.last_key(), std::to_string(i));
     if (i % 3 == 0) {
       take();
@@ -45,14 +46,14 @@ TEST(WaitersAhead, AreTakenAsTheyCame) {
 
 TEST(WaitersAhead, MayBeUsedAgainAfterTheyWereCleared) {
   WaitersAhead waiters;
-  waiters.push("a", waiter_with(1));
-  waiters.push("b", waiter_with(2));
+  waiters.push({"a", waiter_with(1)});
+  waiters.push({"b", waiter_with(2)});
   static_cast<void>(waiters.pop());
   waiters.clear();
   EXPECT_TRUE(waiters.empty());
-  waiters.push("c", waiter_with(3));
+  waiters.push({"c", waiter_with(3)});
   EXPECT_EQ(waiters.size(), 1U);
-  EXPECT_EQ(waiters.pop().ticket, 3U);
+  EXPECT_EQ(waiters.pop().waiter.ticket, 3U);
 }
 
 }  // namespace

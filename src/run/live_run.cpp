@@ -385,7 +385,12 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     } else if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
     } else if (asks || holds_or_waits() || asks_for_permits(activated)) {
-      locks = co_await settle_locks(activated, now);
+      RunGates::DeedsByGate deeds = deeds_of(activated, now);
+      if (auto known = settle_known_locks(activated, deeds, now)) {
+        locks = *std::move(known);
+      } else {
+        locks = co_await settle_locks(activated, std::move(deeds));
+      }
     }
     if (may_rest && asks && locks.events.empty() && !locks.any_granted) {
       locks.gates = {};
@@ -413,7 +418,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       batch.append(state.batch);
     }
     batch.append(locks.gates.take_batch());
-    guard_locks(batch, activated.record);
+    guard_locks(batch, activated.record, locks);
     Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
     const std::optional<CommitOutcome>& outcome = applied.outcome;
     const bool is_to_be_made_again =
@@ -542,7 +547,8 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
   for (;;) {
     LockChanges locks;
     if (holds_or_waits()) {
-      locks = co_await settle_locks(nothing, now);
+      RunGates::DeedsByGate deeds = deeds_of(nothing, now);
+      locks = co_await settle_locks(nothing, std::move(deeds));
     }
     Writing writing;
     if (!mails.front().consumed.empty()) {

@@ -268,7 +268,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
   /// Or there is none yet.
   [[nodiscard]] bool last_row_is_in_head() const;
   void require_last_row(Batch& batch) const;
-  void build_on(Batch& batch, const std::string& key, Version version) const;
+  [[nodiscard]] bool may_be_lost(Version version) const;
   void write_own_timers(Writing& writing, bool starts_later) const;
   void write_end(Writing& writing, Activated& activated, StoreTime now);
   void write_continuation(Writing& writing, const RunEnd& end, StoreTime now);
@@ -305,15 +305,21 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
                                           Standing standing, StoreTime now,
                                           std::uint32_t attempt = 0);
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
-  [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, StoreTime now);
+  [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, RunGates::DeedsByGate deeds);
+  /// The same at once, taking the deeds; nothing: something has to be read or waited for.
+  [[nodiscard]] std::optional<LockChanges> settle_known_locks(Activated& activated,
+                                                              RunGates::DeedsByGate& deeds,
+                                                              StoreTime now);
   /// Of those in `changes`, asked for by the activation.
   [[nodiscard]] Task<void> note_asked(LockChanges& changes, Activated& activated);
-  void guard_locks(Batch& batch, const record::Activation& row) const;
+  void note_locks_asked(LockChanges& changes, Activated& activated);
+  void guard_locks(Batch& batch, const record::Activation& row, const LockChanges& changes) const;
   void after_commit_of(LockChanges& changes, Activated& activated, Writing& writing,
                        Version version);
   /// Those who were let in by a commit.
   void tell_admitted(RunGates::Change& gates, Version version, Writing& writing);
   void hand_over(const RunGates::Change::Told& told, Writing& writing);
+  [[nodiscard]] bool hand_over_at_once(const RunGates::Change::Told& told);
   /// Null: it is not in memory here.
   [[nodiscard]] std::shared_ptr<LiveRun> run_in_memory(const RunGates::Change::Told& told,
                                                        const std::string& uid) const;

@@ -221,7 +221,9 @@ void LiveRun::write_row(Writing& writing, Activated& activated, const LockChange
     head_.set_signals_kept(full);
     std::optional<RowInHead> row;
     if (!is_new) {
-      build_on(writing.batch, key, head_version_);
+      if (may_be_lost(head_version_)) {
+        writing.batch.require_version(key, head_version_);
+      }
     } else if (activated.record.format() != 0) {
       row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
@@ -248,9 +250,11 @@ bool LiveRun::last_row_is_in_head() const {
 
 void LiveRun::require_last_row(Batch& batch) const {
   if (last_row_is_in_head()) {
-    build_on(batch, tenure_->keys().run(uid_), head_version_);
-  } else {
-    build_on(batch, tenure_->keys().journal_row(uid_, next_row_ - 1), last_version_);
+    if (may_be_lost(head_version_)) {
+      batch.require_version(tenure_->keys().run(uid_), head_version_);
+    }
+  } else if (may_be_lost(last_version_)) {
+    batch.require_version(tenure_->keys().journal_row(uid_, next_row_ - 1), last_version_);
   }
 }
 
@@ -258,10 +262,8 @@ void LiveRun::require_last_row(Batch& batch) const {
 /// be written then, and there need not be anybody who waits until it is durable. One that is
 /// durable is there, as nobody else writes rows of this run while the epoch is ours: so nobody has
 /// to look for it on the disk, when it is long ago that it was written.
-void LiveRun::build_on(Batch& batch, const std::string& key, Version version) const {
-  if (!tenure_->world().store.is_durable(version)) {
-    batch.require_version(key, version);
-  }
+bool LiveRun::may_be_lost(Version version) const {
+  return !tenure_->world().store.is_durable(version);
 }
 
 /// How many signals the head says that nobody took: nothing, if more may come.
@@ -348,7 +350,9 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
   }
   std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
-    build_on(writing.batch, key, head_version_);
+    if (may_be_lost(head_version_)) {
+      writing.batch.require_version(key, head_version_);
+    }
     if (!last_row_is_in_head()) {
       require_last_row(writing.batch);
     }

@@ -6,7 +6,6 @@
 #include <holdfast/error.hpp>
 
 #include "base/fetch_ahead.hpp"
-#include "base/reused_record.hpp"
 #include "gate/gate_keys.hpp"
 #include "live_run.hpp"
 #include "permit_run.hpp"
@@ -15,6 +14,7 @@
 #include "run_keys.hpp"
 #include "run_payload.hpp"
 #include "run_rows.hpp"
+#include "store/record_out.hpp"
 #include "tenure.hpp"
 
 namespace holdfast::detail {
@@ -103,22 +103,29 @@ SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& ter
   request.actors = run_actors(head_, uid_);
   request.may_hold_others =
       standing.waits_for_this_alone && (standing.has_what_others_want || request.actors.size() > 1);
-  auto& message = reused_record<record::RunMessage>();
-  message.set_format(kRunFormat);
-  message.set_uid(uid_);
-  record::RunEvent& event = *message.mutable_event();
-  event.set_kind(record::RunEvent::LOCK_SETTLED);
-  event.set_operation(operation);
-  if (attempt != 0) {
-    event.set_attempts(attempt);
-    event.set_name(terms.gate);
+  std::string message;
+  {
+    RecordOut out(message);
+    out.number(record::RunMessage::kFormatFieldNumber, kRunFormat);
+    out.text(record::RunMessage::kUidFieldNumber, uid_);
+    out.record(record::RunMessage::kEventFieldNumber, [&] {
+      out.number(record::RunEvent::kKindFieldNumber, record::RunEvent::LOCK_SETTLED);
+      out.number(record::RunEvent::kOperationFieldNumber, operation);
+      if (attempt != 0) {
+        out.text(record::RunEvent::kNameFieldNumber, terms.gate);
+        out.number(record::RunEvent::kAttemptsFieldNumber, attempt);
+      }
+    });
   }
   // A lock is asked for once, a permit at several gates, and again at each attempt.
   const std::string ticket =
       attempt == 0 ? uid_ + "-" + request.request_id : tenure_->world().next_uid(now);
-  request.notice.emplace(GateRequest::Notice{tenure_->keys().message(ticket),
-                                             message.SerializeAsString(), lost_suffix()});
+  request.notice.emplace(
+      GateRequest::Notice{tenure_->keys().message(ticket), std::move(message), lost_suffix()});
   request.party = weak_from_this();
+  if (attempt == 0) {
+    request.party_operation = operation;
+  }
   request.party_address = this;
   return std::make_shared<const GateRequest>(std::move(request));
 }
@@ -196,9 +203,27 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   return deeds;
 }
 
-Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime now) {
+std::optional<LiveRun::LockChanges> LiveRun::settle_known_locks(Activated& activated,
+                                                                RunGates::DeedsByGate& deeds,
+                                                                StoreTime now) {
+  std::optional<RunGates::Change> gates;
+  if (activated.uses.empty()) {
+    gates = tenure_->world().gates.prepare_known(deeds, now);
+  }
+  std::optional<LockChanges> changes;
+  if (gates) {
+    changes.emplace();
+    changes->deeds = std::move(deeds);
+    changes->gates = *std::move(gates);
+    note_locks_asked(*changes, activated);
+  }
+  return changes;
+}
+
+Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated,
+                                                 RunGates::DeedsByGate deeds) {
   LockChanges changes;
-  changes.deeds = deeds_of(activated, now);
+  changes.deeds = std::move(deeds);
   if (changes.deeds.empty()) {
     co_return changes;
   }
@@ -208,6 +233,13 @@ Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated, StoreTime
 }
 
 Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
+  note_locks_asked(changes, activated);
+  if (!activated.uses.empty()) {
+    co_await settle_uses(changes);
+  }
+}
+
+void LiveRun::note_locks_asked(LockChanges& changes, Activated& activated) {
   for (BegunLock& lock : activated.locks) {
     const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask == nullptr) {
@@ -239,9 +271,6 @@ Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
     }
   }
   settle_permits(activated, changes);
-  if (!activated.uses.empty()) {
-    co_await settle_uses(changes);
-  }
 }
 
 const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
@@ -255,13 +284,22 @@ const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
   return found == asks.end() ? nullptr : &*found;
 }
 
-/// What was believed to be held is still.
-void LiveRun::guard_locks(Batch& batch, const record::Activation& row) const {
+/// What was believed to be held is still. A change of a gate that ends a hold is on condition of
+/// that anyway.
+void LiveRun::guard_locks(Batch& batch, const record::Activation& row,
+                          const LockChanges& changes) const {
+  const auto is_ended = [&](const OpenLock& lock) {
+    const auto at_gate = changes.deeds.find(lock.gate);
+    return at_gate != changes.deeds.end() &&
+           std::ranges::any_of(at_gate->second.endings, [&](const RunGates::Ending& ending) {
+             return ending.fence == lock.fence && ending.holder_key == lock.holder_key;
+           });
+  };
   for (const auto& [operation, lock] : locks_) {
     const bool is_lost = std::ranges::any_of(row.events(), [op = operation](const auto& event) {
       return event.kind() == record::RunEvent::LOCK_LOST && event.operation() == op;
     });
-    if (lock.fence != 0 && !is_lost) {
+    if (lock.fence != 0 && !is_lost && !is_ended(lock)) {
       batch.guard(lock.holder_key, lock.fence);
     }
   }
@@ -336,11 +374,14 @@ std::shared_ptr<LiveRun> LiveRun::run_in_memory(const RunGates::Change::Told& to
 /// The first one that is in memory here is driven next by whoever drives this one: to send it a
 /// message, and to have that taken by another thread, would take longer than all else.
 void LiveRun::hand_over(const RunGates::Change::Told& told, Writing& writing) {
+  const std::string& key = told.notice().key;
+  if (follower_ == nullptr && hand_over_at_once(told)) {
+    return;
+  }
   record::RunMessage message;
   if (!read_word(told, message)) {
     return;
   }
-  const std::string& key = told.notice().key;
   if (follower_ == nullptr) {
     const std::shared_ptr<LiveRun> run = run_in_memory(told, message.uid());
     if (run != nullptr && run->tenure_->take_here(run, key, message, follower_)) {
@@ -349,6 +390,22 @@ void LiveRun::hand_over(const RunGates::Change::Told& told, Writing& writing) {
   }
   RunPlace to = place_in_message_key(key, message.uid());
   writing.messages.push_back({std::move(to), key, std::move(message)});
+}
+
+/// To one that waits for a lock and was never out of memory: its message need not be read.
+bool LiveRun::hand_over_at_once(const RunGates::Change::Told& told) {
+  if (!told.grant || told.who == nullptr || !told.who->party_operation) {
+    return false;
+  }
+  const auto run = std::static_pointer_cast<LiveRun>(told.who->party.lock());
+  if (run == nullptr) {
+    return false;
+  }
+  record::RunEvent event = lock_event(record::RunEvent::LOCK_SETTLED, *told.who->party_operation);
+  event.set_payload(grant_text(*told.grant));
+  Mail mail = lock_mail(std::move(event));
+  mail.consumed = told.notice().key;
+  return run->tenure_->take_here(run, mail, follower_);
 }
 
 void LiveRun::remember_locks(const Activated& activated, const record::Activation& row) {

@@ -102,7 +102,7 @@ LiveRun::Writing LiveRun::write_transaction(record::Activation row, StoreTime no
   Activated activated;
   activated.record = std::move(row);
   Writing writing = write(activated, {}, now, {});
-  guard_locks(writing.batch, activated.record);
+  guard_locks(writing.batch, activated.record, {});
   return writing;
 }
 

@@ -20,6 +20,7 @@
 #include "gate/gate_rows.hpp"
 #include "gate/leased_use.hpp"
 #include "run_failure.hpp"
+#include "run_payload.hpp"
 
 namespace holdfast::detail {
 
@@ -29,7 +30,7 @@ namespace {
 constexpr std::size_t kRoomsKept = 1'024;
 constexpr std::size_t kUnattendedRead = 1'000;
 /// Runs of a shorter queue are in one of the processor's caches still.
-constexpr std::uint64_t kLongQueue = 1'024;
+constexpr std::uint64_t kLongQueue = 128;
 
 /// The fault is in what was asked for, and not in the store.
 bool is_of_ask(const Error& error) {
@@ -44,8 +45,11 @@ bool is_of_ask(const Error& error) {
   }
 }
 
-void end_or_leave(GateRows& rows, const RunGates::Ending& ending, StoreTime now) {
-  if (rows.holders().contains(ending.holder_key)) {
+void end_or_leave(GateRows& rows, RunGates::Ending& ending, StoreTime now) {
+  const auto holder = rows.holders().find(ending.holder_key);
+  const bool is_held = holder != rows.holders().end();
+  ending.fence = is_held ? holder->second.fence : 0;
+  if (is_held) {
     rows.end(ending.holder_key, ending.how, now);
   } else if (rows.waiters().contains(ending.waiter_key)) {
     static_cast<void>(rows.leave(ending.waiter_key));
@@ -150,6 +154,25 @@ LockGrant read_grant(const boost::json::value& value) {
   return grant;
 }
 
+/// The text of a grant needs no parser that knows all of JSON.
+boost::json::value grant_value(std::string_view text) {
+  boost::json::array numbers;
+  numbers.reserve(2);  // There is mostly one slot.
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (char before = '['; end - at > 1 && *at == before; before = ',') {
+    std::uint64_t number = 0;
+    const auto [rest, error] = std::from_chars(at + 1, end, number);
+    if (error != std::errc()) {
+      break;
+    }
+    numbers.emplace_back(number);
+    at = rest;
+  }
+  const bool is_whole = !numbers.empty() && end - at == 1 && *at == ']';
+  return is_whole ? boost::json::value(std::move(numbers)) : parse_payload(text);
+}
+
 LockGrant grant_in(const Entry& holder) { return {holder.version, read_holder(holder).slots}; }
 
 // --- Changes -------------------------------------------------------------------------------------
@@ -164,24 +187,6 @@ std::shared_ptr<RunGates::Room> RunGates::room_of(const std::string& gate) {
     room = std::make_shared<Room>(store_, gate);
   }
   return room;
-}
-
-/// In the order of their names: whoever changes several waits for no one who waits for it.
-Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
-  Change change;
-  change.gates_ = this;
-  for (auto& [gate, at_gate] : deeds) {
-    Change::Part part;
-    part.room = room_of(gate);
-    part.turn = co_await part.room->turn.lock();
-    part.prepared = co_await prepare_one(*part.room, at_gate, deeds);
-    for (Ask& ask : at_gate.asks) {
-      std::ranges::move(ask.victims, std::back_inserter(part.victims));
-    }
-    change.batch_.append(std::exchange(part.prepared.batch, {}));
-    change.parts_.push_back(std::move(part));
-  }
-  co_return change;
 }
 
 Served RunGates::use_plainly(GateRows& rows, KnownLeases& leases, LeasedUse& leased, Use& use) {
@@ -204,81 +209,167 @@ Task<void> RunGates::find_waiter(LeasedUse& leased, std::string& waiter_key) {
   waiter_key = leased.waiter_key();
 }
 
-Task<GateLedger::Prepared> RunGates::prepare_one(Room& room, Deeds& deeds, const DeedsByGate& all) {
-  std::exception_ptr* fault_of = nullptr;  // Of whom it is, if something is wrong.
-  std::optional<LeasedUse> leased;
-  if (!deeds.uses.empty()) {
-    const GateUse& use = deeds.uses.front().terms;
-    leased.emplace(GateKeys(use.gate), use.holder, use.now);
+/// The deeds at one gate, as a plan for its ledger.
+class RunGates::Doing {
+ public:
+  /// `all` are the deeds of the same commit.
+  Doing(RunGates& gates, Room& room, Deeds& deeds, const DeedsByGate& all)
+      : gates_(gates), room_(room), deeds_(deeds), all_(all) {
+    if (!deeds.uses.empty()) {
+      const GateUse& use = deeds.uses.front().terms;
+      leased_.emplace(GateKeys(use.gate), use.holder, use.now);
+    }
+    if (std::exchange(room.was_used_plainly, leased_.has_value()) || leased_) {
+      room.ledger.forget();
+    }
+    set_terms();
   }
-  if (std::exchange(room.was_used_plainly, leased.has_value()) || leased) {
-    room.ledger.forget();
+  Doing(const Doing&) = delete;
+  Doing& operator=(const Doing&) = delete;
+  ~Doing() = default;
+
+  /// Nothing: see `GateLedger::prepare_known`.
+  [[nodiscard]] std::optional<GateLedger::Prepared> prepare_known(StoreTime now) {
+    auto prepared = room_.ledger.prepare_known(plan_, terms_, now);
+    fault_of_ = nullptr;
+    return prepared;
   }
-  const auto change = [&](GateRows& rows, KnownLeases& leases, StoreTime now) {
-    for (const Ending& ending : deeds.endings) {
+
+  [[nodiscard]] Task<GateLedger::Prepared> prepare() {
+    for (;;) {
+      try {
+        co_return co_await room_.ledger.prepare(plan_, terms_);
+      } catch (const Error& error) {
+        if (fault_of_ == nullptr || !is_of_ask(error)) {
+          throw;
+        }
+        *std::exchange(fault_of_, nullptr) = std::current_exception();
+      }
+      // Without it, from the start: nothing of it may stay.
+      room_.ledger.forget();
+    }
+  }
+
+  Served operator()(GateRows& rows, KnownLeases& leases, StoreTime now) {
+    for (Ending& ending : deeds_.endings) {
       end_or_leave(rows, ending, now);
     }
     Served served;
     bool is_served = false;
-    for (Use& one : deeds.uses) {
+    for (Use& one : deeds_.uses) {
       if (!one.error) {
-        fault_of = &one.error;
-        add(served, use_plainly(rows, leases, *leased, one));
-        fault_of = nullptr;
+        fault_of_ = &one.error;
+        add(served, use_plainly(rows, leases, *leased_, one));
+        fault_of_ = nullptr;
       }
     }
-    for (Ask& one : deeds.asks) {
+    for (Ask& one : deeds_.asks) {
       if (one.error) {
         continue;
       }
-      fault_of = &one.error;
-      if (!one.as_stored || !rows.exists()) {
-        define(rows, one.definition);
-      }
-      check_request(rows, *one.request);
-      one.asked = ask(rows, leases, one.request, now);
-      if (one.asked.outcome == Asked::Outcome::kHeld) {
-        one.slots = slots_held(rows, one.asked.key);
-      }
-      add(served, std::move(one.asked.served));
-      if (one.ends_at_once && one.asked.outcome == Asked::Outcome::kHeld) {
-        rows.end(one.asked.key, record::GateGrant::RELEASED, now);
-        add(served, serve(rows, leases, now));
-      }
-      fault_of = nullptr;
+      fault_of_ = &one.error;
+      ask_for(one, rows, leases, now, served);
+      fault_of_ = nullptr;
       is_served = true;
     }
     if (!is_served) {
       add(served, serve(rows, leases, now));
     }
     return served;
-  };
-  const GateLedger::Plan plan = std::ref(change);
-  GateLedger::Terms terms;
-  for (const Ending& ending : deeds.endings) {
-    if (!ending.waiter_key.empty()) {
-      terms.more_waiters.push_back(ending.waiter_key);
+  }
+
+ private:
+  static void ask_for(Ask& one, GateRows& rows, KnownLeases& leases, StoreTime now,
+                      Served& served) {
+    if (!one.as_stored || !rows.exists()) {
+      define(rows, one.definition);
+    }
+    check_request(rows, *one.request);
+    one.asked = ask(rows, leases, one.request, now);
+    if (one.asked.outcome == Asked::Outcome::kHeld) {
+      one.slots = slots_held(rows, one.asked.key);
+    }
+    add(served, std::move(one.asked.served));
+    if (one.ends_at_once && one.asked.outcome == Asked::Outcome::kHeld) {
+      rows.end(one.asked.key, record::GateGrant::RELEASED, now);
+      add(served, serve(rows, leases, now));
     }
   }
-  if (std::ranges::any_of(deeds.asks, &RunGates::may_close_a_circle)) {
-    terms.check = [&](GateRows& rows) { return check_waits(rows, deeds, all, fault_of); };
-  }
-  if (leased) {
-    terms.now = deeds.uses.front().terms.now;
-    terms.prepare = [&](std::string& waiter_key) { return find_waiter(*leased, waiter_key); };
-  }
-  for (;;) {
-    try {
-      co_return co_await room.ledger.prepare(plan, terms);
-    } catch (const Error& error) {
-      if (fault_of == nullptr || !is_of_ask(error)) {
-        throw;
+
+  void set_terms() {
+    for (const Ending& ending : deeds_.endings) {
+      if (!ending.waiter_key.empty()) {
+        terms_.more_waiters.push_back(ending.waiter_key);
       }
-      *std::exchange(fault_of, nullptr) = std::current_exception();
     }
-    // Without it, from the start: nothing of it may stay.
-    room.ledger.forget();
+    if (std::ranges::any_of(deeds_.asks, &RunGates::may_close_a_circle)) {
+      terms_.check = [this](GateRows& rows) {
+        return gates_.check_waits(rows, deeds_, all_, fault_of_);
+      };
+    }
+    if (leased_) {
+      terms_.now = deeds_.uses.front().terms.now;
+      terms_.prepare = [this](std::string& waiter_key) {
+        return gates_.find_waiter(*leased_, waiter_key);
+      };
+    }
   }
+
+  RunGates& gates_;
+  Room& room_;
+  Deeds& deeds_;
+  const DeedsByGate& all_;
+  std::optional<LeasedUse> leased_;
+  std::exception_ptr* fault_of_ = nullptr;  // Of whom it is, if something is wrong.
+  const GateLedger::Plan plan_ = std::ref(*this);
+  GateLedger::Terms terms_;
+};
+
+RunGates::Change::Part RunGates::part_of(std::shared_ptr<Room> room, Hold turn,
+                                         GateLedger::Prepared prepared, Deeds& deeds,
+                                         Batch& batch) {
+  Change::Part part{std::move(room), std::move(turn), std::move(prepared), {}};
+  for (Ask& ask : deeds.asks) {
+    std::ranges::move(ask.victims, std::back_inserter(part.victims));
+  }
+  batch.append(std::exchange(part.prepared.batch, {}));
+  return part;
+}
+
+std::optional<RunGates::Change> RunGates::prepare_known(DeedsByGate& deeds, StoreTime now) {
+  Change change;
+  change.gates_ = this;
+  change.parts_.reserve(deeds.size());
+  for (auto& [gate, at_gate] : deeds) {
+    std::shared_ptr<Room> room = room_of(gate);
+    std::optional<Hold> turn = room->turn.try_lock();
+    if (!turn) {
+      return std::nullopt;
+    }
+    Doing doing(*this, *room, at_gate, deeds);
+    std::optional<GateLedger::Prepared> prepared = doing.prepare_known(now);
+    if (!prepared) {
+      return std::nullopt;
+    }
+    change.parts_.push_back(
+        part_of(std::move(room), *std::move(turn), *std::move(prepared), at_gate, change.batch_));
+  }
+  return change;
+}
+
+/// In the order of their names: whoever changes several waits for no one who waits for it.
+Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
+  Change change;
+  change.gates_ = this;
+  for (auto& [gate, at_gate] : deeds) {
+    std::shared_ptr<Room> room = room_of(gate);
+    Hold turn = co_await room->turn.lock();
+    Doing doing(*this, *room, at_gate, deeds);
+    GateLedger::Prepared prepared = co_await doing.prepare();
+    change.parts_.push_back(
+        part_of(std::move(room), std::move(turn), std::move(prepared), at_gate, change.batch_));
+  }
+  co_return change;
 }
 
 Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate& all,
@@ -308,13 +399,20 @@ Task<void> RunGates::check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate
 
 Batch RunGates::Change::take_batch() {
   for (const Batch::Condition& condition : batch_.conditions()) {
-    founded_on_.push_back(condition.key);
+    if (!is_head(condition.key)) {
+      founded_on_.emplace_back(condition.key);
+    }
   }
   return std::exchange(batch_, {});
 }
 
 bool RunGates::Change::is_founded_on(std::string_view key) const {
-  return std::ranges::find(founded_on_, key) != founded_on_.end();
+  return is_head(key) || std::ranges::find(founded_on_, key) != founded_on_.end();
+}
+
+bool RunGates::Change::is_head(std::string_view key) const {
+  return std::ranges::any_of(
+      parts_, [&](const Part& part) { return part.room->ledger.keys().is_head(key); });
 }
 
 const GateRows* RunGates::Change::rows_at(std::string_view gate) const {

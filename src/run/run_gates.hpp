@@ -43,6 +43,8 @@ struct LockGrant {
 /// As it stands in a journal.
 [[nodiscard]] std::string grant_text(const LockGrant& grant);
 [[nodiscard]] LockGrant read_grant(const boost::json::value& value);
+/// The JSON that the text is, be it of a grant or not. `StoreCorrupt`: it is none.
+[[nodiscard]] boost::json::value grant_value(std::string_view text);
 /// The fence in what `grant_text` has made.
 [[nodiscard]] Version fence_in(std::string_view grant_text);
 /// As the row of the holder says.
@@ -76,6 +78,9 @@ class RunGates {
     std::string holder_key;
     std::string waiter_key;  ///< Empty: it does not wait.
     record::GateGrant::End how = record::GateGrant::RELEASED;
+    /// Of the hold that is ended: the change is on condition that there is one with this fence.
+    /// Zero: there was none.
+    Version fence = 0;
   };
   /// A plain operation: acquire, release or withdraw.
   struct Use {
@@ -137,6 +142,7 @@ class RunGates {
 
    private:
     friend class RunGates;
+    [[nodiscard]] bool is_head(std::string_view key) const;
     struct Part {
       std::shared_ptr<Room> room;
       Hold turn;
@@ -146,11 +152,14 @@ class RunGates {
     RunGates* gates_ = nullptr;
     std::vector<Part> parts_;
     Batch batch_;
-    std::vector<std::string> founded_on_;  // Keys that the batch has conditions on.
+    std::vector<std::string> founded_on_;  // Keys that the batch has conditions on, but for heads.
   };
   /// Fills in what comes of the asks. What cannot be read is thrown; what is wrong with an ask is
   /// its failure.
   [[nodiscard]] Task<Change> prepare(DeedsByGate& deeds);
+  /// The same at once, by what is known of the gates. Nothing: something has to be read, or waited
+  /// for, so `prepare` is to be asked.
+  [[nodiscard]] std::optional<Change> prepare_known(DeedsByGate& deeds, StoreTime now);
 
   /// Sees to gates at which runs wait, whoever they belong to: a holder may be dead, and the rate
   /// may allow the next one. When to do so again; nothing: when a row below `kUnattendedPrefix`
@@ -166,9 +175,11 @@ class RunGates {
   [[nodiscard]] static bool may_close_a_circle(const Ask& ask) {
     return ask.request->may_hold_others;
   }
-  /// `all` are the deeds of the same commit.
-  [[nodiscard]] Task<GateLedger::Prepared> prepare_one(Room& room, Deeds& deeds,
-                                                       const DeedsByGate& all);
+  class Doing;
+  /// Adds the writes of `prepared` to `batch`.
+  [[nodiscard]] static Change::Part part_of(std::shared_ptr<Room> room, Hold turn,
+                                            GateLedger::Prepared prepared, Deeds& deeds,
+                                            Batch& batch);
   /// `fault_of` says at whose wait it stopped, if it throws.
   [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate& all,
                                        std::exception_ptr*& fault_of);

@@ -15,9 +15,9 @@ RunLock::RunLock(detail::RunMachine& machine, std::uint64_t operation, boost::js
       operation_(operation),
       name_(machine.gate_of(operation)),
       uid_(machine.facts().uid) {
-  const detail::LockGrant grant = detail::read_grant(granted);
+  detail::LockGrant grant = detail::read_grant(granted);
   fence_ = grant.fence;
-  slots_ = grant.slots;
+  slots_ = std::move(grant.slots);
 }
 
 RunLock::RunLock(RunLock&& other) noexcept

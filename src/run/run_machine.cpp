@@ -10,6 +10,7 @@
 #include <holdfast/store_error.hpp>
 
 #include "run_failure.hpp"
+#include "run_gates.hpp"
 #include "run_payload.hpp"
 #include "stable_hash.hpp"
 
@@ -431,7 +432,7 @@ void RunMachine::settle_lock(const Event& event, RunOperation& operation) {
     locks_.erase(event.operation());
     operation.fail(lock_exception_of(event.failure(), event.payload()));
   } else {
-    boost::json::value granted = parse_payload(event.payload());
+    boost::json::value granted = grant_value(event.payload());
     if (granted.is_null()) {
       locks_.erase(event.operation());
     }

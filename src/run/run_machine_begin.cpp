@@ -158,7 +158,7 @@ RunMachine::Operation RunMachine::begin_state(std::string_view key,
 }
 
 RunMachine::Operation RunMachine::begin_lock(LockTerms terms) {
-  static_cast<void>(GateKeys(terms.gate));
+  check_gate_name(terms.gate);
   if (terms.timeout && *terms.timeout < Duration::zero()) {
     throw InvalidArgument("the time-out of lock '" + terms.gate + "' is below zero");
   }

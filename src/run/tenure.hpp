@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -97,6 +99,9 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   /// to.
   [[nodiscard]] bool take_here(const std::shared_ptr<LiveRun>& run, const std::string& key,
                                record::RunMessage& message, std::shared_ptr<LiveRun>& to_drive);
+  /// The same for mail that was made of one.
+  [[nodiscard]] bool take_here(const std::shared_ptr<LiveRun>& run, Mail& mail,
+                               std::shared_ptr<LiveRun>& to_drive);
   /// Before the inbox is read: what was erased by now will not be seen again.
   void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.
@@ -151,7 +156,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   using Runs = std::unordered_map<std::string_view, std::shared_ptr<LiveRun>>;
   Runs runs_;  // By their own uids.
   TimerWindow timers_;
-  std::unordered_set<std::string> taken_;  // Messages that are on their way, or were until lately.
+  boost::unordered_flat_set<std::string> taken_;  // Messages that are on their way, or were until lately.
   std::vector<std::string> done_;          // Of these, the ones whose rows are erased.
   std::unordered_map<std::string, std::vector<std::string>> aside_;  // Their rows, by uids.
   std::unordered_set<std::string> parked_;

@@ -200,18 +200,26 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
 
 bool Tenure::take_here(const std::shared_ptr<LiveRun>& run, const std::string& key,
                        record::RunMessage& message, std::shared_ptr<LiveRun>& to_drive) {
+  Mail mail = mail_of(key, message);
+  const bool is_taken = take_here(run, mail, to_drive);
+  if (!is_taken) {
+    *message.mutable_event() = std::move(mail.event);
+  }
+  return is_taken;
+}
+
+bool Tenure::take_here(const std::shared_ptr<LiveRun>& run, Mail& mail,
+                       std::shared_ptr<LiveRun>& to_drive) {
   {
     const std::lock_guard lock(mutex_);
-    if (!taken_.insert(key).second) {
+    if (!taken_.insert(mail.consumed).second) {
       return true;
     }
   }
-  Mail mail = mail_of(key, message);
   switch (run->take(mail)) {
     case LiveRun::Taken::kNot: {
-      *message.mutable_event() = std::move(mail.event);
       const std::lock_guard lock(mutex_);
-      taken_.erase(key);
+      taken_.erase(mail.consumed);
       return false;
     }
     case LiveRun::Taken::kAsFirst:
