@@ -111,6 +111,8 @@ class Store {
   /// disk fails, or the process, it is lost with all that was built on it. Waits while too much is
   /// on its way to the disk.
   [[nodiscard]] Task<CommitOutcome> apply(Batch batch);
+  /// The same, if it can be decided at once. Nothing: `batch` is as it was, and is to be applied.
+  [[nodiscard]] std::optional<CommitOutcome> try_apply(Batch& batch);
   /// Returns when commit `version` is durable. Throws if it is lost: `StoreFull`, `StoreBusy` or
   /// `OutcomeUnknown`, as its `commit` would have. What was applied before it is durable as well,
   /// or was lost with an error of its own, as on a full disk: ask for each that matters.
@@ -143,6 +145,8 @@ class Store {
 
   /// Now, by the store's clock.
   [[nodiscard]] virtual Task<StoreTime> time() = 0;
+  /// The same, if nobody has to be asked; nothing: `time` has to be awaited.
+  [[nodiscard]] virtual std::optional<StoreTime> try_time() { return std::nullopt; }
   /// The clock of this process, on which leases are counted.
   [[nodiscard]] virtual Clock& clock() noexcept = 0;
 
@@ -166,6 +170,7 @@ class Store {
   virtual Task<std::optional<Entry>> do_get(std::string key, Read read) = 0;
   virtual Task<Page> do_scan(Range range, Read read) = 0;
   virtual Task<CommitOutcome> do_commit(Batch batch, Wait wait) = 0;
+  virtual std::optional<CommitOutcome> do_try_apply(Batch& /*batch*/) { return std::nullopt; }
   /// Of a store that is `sql`.
   virtual Task<CommitOutcome> do_transact(TransactionWork work);
   virtual Task<void> do_until_durable(Version version) = 0;

@@ -419,16 +419,20 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     }
     batch.append(locks.gates.take_batch());
     guard_locks(batch, activated.record, locks);
-    Tenure::Applied applied = co_await tenure_->try_apply(std::move(batch));
-    const std::optional<CommitOutcome>& outcome = applied.outcome;
+    tenure_->guard(batch);
+    std::optional<Tenure::Applied> applied = tenure_->apply_at_once(batch);
+    if (!applied) {
+      applied = co_await tenure_->apply_guarded(std::move(batch));
+    }
+    const std::optional<CommitOutcome>& outcome = applied->outcome;
     const bool is_to_be_made_again =
-        applied.busy || (outcome && outcome->conflict() != nullptr &&
+        applied->busy || (outcome && outcome->conflict() != nullptr &&
                          (has_condition_on(state.batch, outcome->conflict()->key) ||
                           locks.gates.is_founded_on(outcome->conflict()->key)));
     if (is_to_be_made_again) {
       take_back_slots(locks);
       locks.gates = {};
-      if (applied.busy) {
+      if (applied->busy) {
         co_await busy_pause();
       }
       if (comes_in) {
@@ -446,7 +450,7 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
       deliver_granted();
       give_back(std::move(late));
     }
-    co_return std::move(applied.outcome);
+    co_return std::move(applied->outcome);
   }
 }
 

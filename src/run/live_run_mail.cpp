@@ -200,10 +200,13 @@ Task<bool> LiveRun::handle(std::vector<Mail> mails) {
     Batch nothing_else;
     co_await write_timers_again(std::move(nothing_else));
   }
-  const StoreTime now = co_await tenure_->world().store.time();
+  std::optional<StoreTime> now = tenure_->world().store.try_time();
+  if (!now) {
+    now = co_await tenure_->world().store.time();
+  }
   Entrance is_in_already;
   const std::optional<CommitOutcome> outcome =
-      co_await activate(std::move(events), std::move(answers), now, std::move(is_in_already));
+      co_await activate(std::move(events), std::move(answers), *now, std::move(is_in_already));
   if (outcome && outcome->committed() == nullptr) {
     tenure_->end("a row of run '" + uid_ + "' was changed by somebody else: " +
                  (outcome->conflict() != nullptr ? outcome->conflict()->key : std::string()));

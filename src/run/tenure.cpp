@@ -96,12 +96,35 @@ Task<void> Tenure::recover() {
 }
 
 Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
+  guard(batch);
+  return apply_guarded(std::move(batch));
+}
+
+std::optional<Tenure::Applied> Tenure::apply_at_once(Batch& batch) {
+  std::optional<Applied> applied;
+  if (is_over()) {
+    applied.emplace();
+    return applied;
+  }
+  try {
+    if (auto outcome = world_->store.try_apply(batch)) {
+      applied.emplace().outcome = std::move(outcome);
+    }
+  } catch (const Error&) {
+    return applied;  // The second step will come to the same.
+  }
+  if (applied) {
+    look_at_outcome(*applied, {});
+  }
+  return applied;
+}
+
+Task<Tenure::Applied> Tenure::apply_guarded(Batch batch) {
   Applied applied;
   if (is_over()) {
     co_return applied;
   }
   std::string failure;
-  batch.guard(keys_.owner(), epoch_);
   try {
     applied.outcome = co_await world_->store.apply(std::move(batch));
   } catch (const Cancelled&) {
@@ -110,6 +133,11 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
     applied.busy = error.remedy() == Remedy::kTryAgain;
     failure = error.what();
   }
+  look_at_outcome(applied, std::move(failure));
+  co_return applied;
+}
+
+void Tenure::look_at_outcome(Applied& applied, std::string failure) {
   if (applied.outcome && applied.outcome->fenced() != nullptr) {
     const bool is_deposed = applied.outcome->fenced()->key == keys_.owner();
     failure = is_deposed ? "another process has taken it over"
@@ -119,7 +147,6 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
   if (!applied.outcome && !applied.busy) {
     end(failure);
   }
-  co_return applied;
 }
 
 Task<Tenure::Transacted> Tenure::try_transact(TransactionWork work) {

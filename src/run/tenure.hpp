@@ -56,6 +56,11 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   };
   /// The same for one that would be costly to copy.
   [[nodiscard]] Task<Applied> try_apply(Batch batch);
+  /// The same in two steps: nothing came of the first, as something has to be waited for, and
+  /// `batch` is left for the second. Both want one that has the guard.
+  void guard(Batch& batch) const { batch.guard(keys_.owner(), epoch_); }
+  [[nodiscard]] std::optional<Applied> apply_at_once(Batch& batch);
+  [[nodiscard]] Task<Applied> apply_guarded(Batch batch);
   struct Transacted {
     std::optional<CommitOutcome> outcome;  ///< As `apply`; of another guard it may be `Fenced`.
     bool busy = false;                     ///< Nothing happened: again, later.
@@ -129,6 +134,8 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   [[nodiscard]] bool is_quiet() const;
 
  private:
+  /// Ends the tenure if it is over by the outcome, or by `failure` if there is none.
+  void look_at_outcome(Applied& applied, std::string failure);
   [[nodiscard]] bool keep(const std::shared_ptr<LiveRun>& run);
   [[nodiscard]] Task<Found> load(std::string uid);
   [[nodiscard]] Task<void> park(std::string uid, std::string reason);

@@ -35,6 +35,18 @@ void Committer::Request::begin() {
   complete();
 }
 
+std::optional<CommitOutcome> Committer::try_apply(Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  if (failed_ || !can_decide_at_once(batch)) {
+    return std::nullopt;
+  }
+  ++arrived_;
+  const std::size_t rows = batch.size();
+  CommitOutcome outcome = decide(batch);
+  rows_.trim(2 * rows);
+  return outcome;
+}
+
 void Committer::Request::stop() noexcept {
   {
     const std::lock_guard lock(committer_.mutex_);

@@ -70,6 +70,10 @@ class DiskStore final : public Store {
     committer_.check_usable();
     co_return backend_->time();
   }
+  [[nodiscard]] std::optional<StoreTime> try_time() override {
+    committer_.check_usable();
+    return backend_->time();
+  }
   [[nodiscard]] Task<CheckReport> check() override { co_return backend_->check(); }
   [[nodiscard]] Task<StoreStats> stats() override { co_return backend_->stats(); }
   [[nodiscard]] Task<BackupReport> backup(std::filesystem::path target) override {
@@ -116,6 +120,10 @@ class DiskStore final : public Store {
                                wait == Wait::kForDisk ? Until::kDurable : Until::kDecided);
     co_await request;
     co_return request.result();
+  }
+
+  std::optional<CommitOutcome> do_try_apply(Batch& batch) override {
+    return committer_.try_apply(batch);
   }
 
   Task<CommitOutcome> do_transact(TransactionWork work) override {

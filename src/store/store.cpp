@@ -78,6 +78,11 @@ Task<CommitOutcome> Store::apply(Batch batch) {
   return do_commit(std::move(batch), Wait::kForDecision);
 }
 
+std::optional<CommitOutcome> Store::try_apply(Batch& batch) {
+  check_batch(*this, batch);
+  return do_try_apply(batch);
+}
+
 Task<CommitOutcome> Store::transact(TransactionWork work) {
   require_capabilities(*this, {.sql = true}, "transact");
   return do_transact([this, inner = std::move(work)](Transaction& transaction) {
