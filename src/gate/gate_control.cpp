@@ -61,7 +61,7 @@ Task<std::optional<GateHolderInfo>> put_out(Store& store, detail::GateKeys keys,
       return std::nullopt;
     }
     ended = detail::info_of(holder->first, holder->second);
-    const std::string lease_key = holder->second.request->lease_key;
+    const std::string lease_key = holder->second.request->asker->lease_key;
     if (lease_key.starts_with(rows.keys().leases())) {
       rows.batch().erase(lease_key);
     }

@@ -130,10 +130,10 @@ class WaitingWorld {
 
   void add_asking(const std::string& gate, const std::string& waiter_key,
                   const SharedRequest& request) {
-    for (const std::string& name : request->actors) {
-      std::string key = wait_key(request->lease_key, name);
+    for (const std::string& name : request->asker->actors) {
+      std::string key = wait_key(request->asker->lease_key, name);
       Actor& actor = actors_.emplace(key, Actor{}).first->second;
-      actor.name = request->holder;
+      actor.name = request->asker->holder;
       actor.gate = gate;
       actor.member = {waiter_key, 0, request};
       actor.shape = {request->weight, request->shared};
@@ -164,15 +164,16 @@ class WaitingWorld {
       if (leaving_.contains(key)) {
         continue;
       }
-      const bool alive = co_await is_alive(request.lease_key);
-      if (!alive || request.actors.empty()) {
+      const bool alive = co_await is_alive(request.asker->lease_key);
+      if (!alive || request.asker->actors.empty()) {
         continue;
       }
-      std::string actor = wait_key(request.lease_key, request.actors.front());
+      std::string actor = wait_key(request.asker->lease_key, request.asker->actors.front());
       if (!actors_.contains(actor)) {
-        co_await add_actor(actor, request.holder);
+        co_await add_actor(actor, request.asker->holder);
       }
-      gate.holds.push_back({std::move(actor), request.holder, {request.weight, request.shared}});
+      gate.holds.push_back(
+          {std::move(actor), request.asker->holder, {request.weight, request.shared}});
     }
   }
 
@@ -214,7 +215,7 @@ class WaitingWorld {
     }
     const SharedRequest request = read_waiter(*waiter).request;
     // It may have waited in another process than it holds in, and only that one is dead.
-    const bool alive = co_await is_alive(request->lease_key);
+    const bool alive = co_await is_alive(request->asker->lease_key);
     if (!alive) {
       co_return;
     }

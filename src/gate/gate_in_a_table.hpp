@@ -150,7 +150,7 @@ class Gate {
     std::vector<std::string> names;
     const GateRows read = rows();
     for (const auto& [key, holder] : read.holders()) {
-      names.push_back(holder.request->holder);
+      names.push_back(holder.request->asker->holder);
     }
     std::ranges::sort(names);
     return names;
@@ -163,7 +163,7 @@ class Gate {
     std::vector<std::string> names;
     const GateRows read = rows();
     for (const auto& [key, waiter] : read.waiters()) {
-      names.push_back(waiter.request->holder);
+      names.push_back(waiter.request->asker->holder);
     }
     return names;
   }
@@ -219,10 +219,8 @@ class Gate {
 
 inline GateRequest request(int session, const std::string& name) {
   GateRequest request;
-  request.holder = name;
-  request.owner = std::to_string(session);
+  request.asker = shared_asker({name, std::to_string(session), session_key(session), {}});
   request.request_id = name;
-  request.lease_key = session_key(session);
   return request;
 }
 

@@ -33,7 +33,7 @@ GateTie shown_tie(record::GateGrant::Tie tie) {
 GateWaiterInfo info_of(const detail::GateWaiter& waiter) {
   const detail::GateRequest& request = *waiter.request;
   GateWaiterInfo info;
-  info.holder = request.holder;
+  info.holder = request.asker->holder;
   info.weight = request.weight;
   info.shared = request.shared;
   info.priority = request.priority;
@@ -42,8 +42,8 @@ GateWaiterInfo info_of(const detail::GateWaiter& waiter) {
     info.deadline = request.deadline;
   }
   info.reason = request.reason;
-  info.tie = shown_tie(detail::tie_of(request.lease_key));
-  for (const std::string& one : request.actors) {
+  info.tie = shown_tie(detail::tie_of(request.asker->lease_key));
+  for (const std::string& one : request.asker->actors) {
     std::string actor = known_everywhere(one);
     if (!actor.empty() && info.actor.empty()) {
       info.actor = std::move(actor);
@@ -95,7 +95,7 @@ Task<std::optional<GateInfo>> inspect(Store& store, detail::GateKeys keys,
   const StoreTime now = co_await store.time();
   for (const auto& [key, holder] : rows.holders()) {
     GateHolderInfo& one = info.holders.emplace_back(detail::info_of(key, holder));
-    const std::string& lease_key = holder.request->lease_key;
+    const std::string& lease_key = holder.request->asker->lease_key;
     std::optional<Entry> lease;
     if (!lease_key.empty()) {
       lease = co_await store.get(lease_key);
@@ -133,7 +133,7 @@ namespace detail {
 GateHolderInfo info_of(std::string key, const GateHolder& holder) {
   const GateRequest& request = *holder.request;
   GateHolderInfo info;
-  info.holder = request.holder;
+  info.holder = request.asker->holder;
   info.key = std::move(key);
   info.fence = holder.fence;
   info.weight = request.weight;
@@ -142,9 +142,9 @@ GateHolderInfo info_of(std::string key, const GateHolder& holder) {
   info.asked_at = holder.asked_at;
   info.granted_at = holder.granted_at;
   info.reason = request.reason;
-  info.tie = shown_tie(tie_of(request.lease_key));
-  if (!request.actors.empty()) {
-    info.actor = known_everywhere(request.actors.front());
+  info.tie = shown_tie(tie_of(request.asker->lease_key));
+  if (!request.asker->actors.empty()) {
+    info.actor = known_everywhere(request.asker->actors.front());
   }
   return info;
 }

@@ -276,8 +276,8 @@ class Pair {
     std::vector<std::string> names;
     const GateRows rows = gate_.rows();
     for (const auto& [key, holder] : rows.holders()) {
-      if (alive(holder.request->lease_key)) {
-        names.push_back(holder.request->holder);
+      if (alive(holder.request->asker->lease_key)) {
+        names.push_back(holder.request->asker->holder);
       }
     }
     std::ranges::sort(names);
@@ -287,8 +287,8 @@ class Pair {
     std::vector<std::string> names;
     const GateRows rows = gate_.rows();
     for (const auto& [key, waiter] : rows.waiters()) {
-      if (alive(waiter.request->lease_key)) {
-        names.push_back(waiter.request->holder);
+      if (alive(waiter.request->asker->lease_key)) {
+        names.push_back(waiter.request->asker->holder);
       }
     }
     return names;
@@ -296,7 +296,7 @@ class Pair {
   [[nodiscard]] std::string key_of(const std::string& name) const {
     const GateRows rows = gate_.rows();
     for (const auto& [key, holder] : rows.holders()) {
-      if (holder.request->holder == name) {
+      if (holder.request->asker->holder == name) {
         return key;
       }
     }
@@ -305,7 +305,7 @@ class Pair {
   [[nodiscard]] std::string waiter_key_of(const std::string& name) const {
     const GateRows rows = gate_.rows();
     for (const auto& [key, waiter] : rows.waiters()) {
-      if (waiter.request->holder == name) {
+      if (waiter.request->asker->holder == name) {
         return key;
       }
     }

@@ -22,19 +22,22 @@ void write_notice(RecordOut& out, int field, const GateRequest::Notice& notice) 
 template <class Record>
 void write_request(RecordOut& out, const GateRequest& request) {
   out.number(Record::kFormatFieldNumber, kGateFormat);
-  out.text(Record::kHolderFieldNumber, request.holder);
-  out.text(Record::kLeaseKeyFieldNumber, request.lease_key);
+  out.text(Record::kHolderFieldNumber, request.asker->holder);
+  out.text(Record::kLeaseKeyFieldNumber, request.asker->lease_key);
   out.text(Record::kRequestIdFieldNumber, request.request_id);
   out.number(Record::kWeightFieldNumber, request.weight);
   out.number(Record::kSharedFieldNumber, request.shared);
 }
 
-/// Takes the strings out of the record.
+/// Both take the strings out of the record.
+template <class Record>
+GateAsker asker_in(Record& record) {
+  return {std::move(*record.mutable_holder()), {}, std::move(*record.mutable_lease_key()), {}};
+}
+
 template <class Record>
 GateRequest request_in(Record& record) {
   GateRequest request;
-  request.holder = std::move(*record.mutable_holder());
-  request.lease_key = std::move(*record.mutable_lease_key());
   request.request_id = std::move(*record.mutable_request_id());
   request.weight = record.weight();
   request.shared = record.shared();
@@ -60,8 +63,8 @@ void write_row(const GateWaiter& waiter, std::string& row) {
   out.text(Row::kReasonFieldNumber, request.reason);
   out.zigzag_number(Row::kPriorityFieldNumber, request.priority);
   out.number(Row::kTicketFieldNumber, waiter.ticket);
-  out.text(Row::kOwnerFieldNumber, request.owner);
-  for (const std::string& actor : request.actors) {
+  out.text(Row::kOwnerFieldNumber, request.asker->owner);
+  for (const std::string& actor : request.asker->actors) {
     out.text_that_is_there(Row::kActorsFieldNumber, actor);
   }
   out.number(Row::kIsIndexedFieldNumber, request.may_hold_others);
@@ -82,8 +85,8 @@ void write_row(const GateHolder& holder, std::string& row) {
   out.signed_number(Row::kAskedAtNsFieldNumber, ns_of_time(holder.asked_at));
   out.signed_number(Row::kGrantedAtNsFieldNumber, ns_of_time(holder.granted_at));
   out.text(Row::kReasonFieldNumber, request.reason);
-  if (!request.actors.empty()) {
-    out.text(Row::kActorFieldNumber, request.actors.front());
+  if (!request.asker->actors.empty()) {
+    out.text(Row::kActorFieldNumber, request.asker->actors.front());
   }
   if (request.notice && !request.notice->lost_suffix.empty()) {
     write_notice(out, Row::kNoticeFieldNumber, *request.notice);
@@ -105,13 +108,15 @@ std::string row_of(const GateHolder& holder) {
 GateWaiter read_waiter(const Entry& row) {
   auto record = parse_gate_record<record::GateWaiter>(row, "the waiter at a gate");
   GateRequest request = request_in(record);
-  request.owner = std::move(*record.mutable_owner());
+  GateAsker asker = asker_in(record);
+  asker.owner = std::move(*record.mutable_owner());
   request.priority = record.priority();
   request.deadline = store_time(record.deadline_ns());
-  request.actors.reserve(static_cast<std::size_t>(record.actors_size()));
+  asker.actors.reserve(static_cast<std::size_t>(record.actors_size()));
   for (std::string& actor : *record.mutable_actors()) {
-    request.actors.push_back(std::move(actor));
+    asker.actors.push_back(std::move(actor));
   }
+  request.asker = shared_asker(std::move(asker));
   request.may_hold_others = record.is_indexed();
   if (record.has_slot_seed()) {
     request.slot_seed = record.slot_seed();
@@ -124,9 +129,11 @@ GateWaiter read_waiter(const Entry& row) {
 GateHolder read_holder(const Entry& row) {
   auto record = parse_gate_record<record::GateHolder>(row, "the holder of a gate");
   GateRequest request = request_in(record);
+  GateAsker asker = asker_in(record);
   if (!record.actor().empty()) {
-    request.actors.push_back(std::move(*record.mutable_actor()));
+    asker.actors.push_back(std::move(*record.mutable_actor()));
   }
+  request.asker = shared_asker(std::move(asker));
   return {.request = std::make_shared<const GateRequest>(std::move(request)),
           .asked_at = store_time(record.asked_at_ns()),
           .granted_at = store_time(record.granted_at_ns()),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <holdfast/commit_outcome.hpp>
@@ -33,7 +34,20 @@ class LocalParty {
   virtual ~LocalParty() = default;
 };
 
-/// One who wants in.
+/// Who wants in: the same for all that one party asks for.
+struct GateAsker {
+  std::string holder{};
+  std::string owner{};      ///< Of the hold's row: the session, or nobody.
+  std::string lease_key{};  ///< Empty: it hangs on nothing, and whoever asks sees to its end.
+  /// Who cannot go on while this waits, itself first; none: unknown.
+  std::vector<std::string> actors{};
+};
+using SharedAsker = std::shared_ptr<const GateAsker>;
+[[nodiscard]] inline SharedAsker shared_asker(GateAsker asker) {
+  return std::make_shared<const GateAsker>(std::move(asker));
+}
+
+/// What one wants.
 struct GateRequest {
   /// A row that is put when something happens to it.
   struct Notice {
@@ -44,13 +58,9 @@ struct GateRequest {
     std::string lost_suffix{};
   };
 
-  std::string holder;
-  std::string owner;       ///< Of the hold's row: the session, or nobody.
+  SharedAsker asker;       ///< There is one.
   std::string request_id;  ///< Unique to the owner: asked again with the same, it is the same.
-  std::string lease_key;   ///< Empty: it hangs on nothing, and whoever asks sees to its end.
-  /// Who cannot go on while this waits, itself first; none: unknown.
-  std::vector<std::string> actors;
-  bool may_hold_others = false;  ///< One of them: only then can there be a deadlock.
+  bool may_hold_others = false;  ///< One of the actors: only then can there be a deadlock.
   std::uint64_t weight = 1;
   bool shared = false;
   int priority = 0;

@@ -17,11 +17,10 @@ namespace {
 
 GateRequest one_who_says_all() {
   GateRequest request;
-  request.holder = "the import of today";
-  request.owner = "the owner";
+  GateAsker asker{
+      "the import of today", "the owner", "session/the owner", {"@run/one", "@run/two"}};
+  request.asker = shared_asker(std::move(asker));
   request.request_id = "17";
-  request.lease_key = "session/the owner";
-  request.actors = {"@run/one", "@run/two"};
   request.may_hold_others = true;
   request.weight = 3;
   request.shared = true;
@@ -35,7 +34,7 @@ GateRequest one_who_says_all() {
 
 GateRequest one_who_says_little() {
   GateRequest request;
-  request.holder = "someone";
+  request.asker = shared_asker({.holder = "someone"});
   return request;
 }
 
@@ -55,11 +54,11 @@ void expect_waiter_is_read_as_written(const GateRequest& request) {
   const GateWaiter read = read_waiter({"gate/a/waiter/1", row_of(waiter), 7});
   EXPECT_EQ(read.asked_at, waiter.asked_at);
   EXPECT_EQ(read.ticket, waiter.ticket);
-  EXPECT_EQ(read.request->holder, request.holder);
-  EXPECT_EQ(read.request->owner, request.owner);
+  EXPECT_EQ(read.request->asker->holder, request.asker->holder);
+  EXPECT_EQ(read.request->asker->owner, request.asker->owner);
   EXPECT_EQ(read.request->request_id, request.request_id);
-  EXPECT_EQ(read.request->lease_key, request.lease_key);
-  EXPECT_EQ(read.request->actors, request.actors);
+  EXPECT_EQ(read.request->asker->lease_key, request.asker->lease_key);
+  EXPECT_EQ(read.request->asker->actors, request.asker->actors);
   EXPECT_EQ(read.request->may_hold_others, request.may_hold_others);
   EXPECT_EQ(read.request->weight, request.weight);
   EXPECT_EQ(read.request->shared, request.shared);
@@ -81,16 +80,16 @@ void expect_holder_is_read_as_written(const GateRequest& request,
   EXPECT_EQ(read.asked_at, holder.asked_at);
   EXPECT_EQ(read.granted_at, holder.granted_at);
   EXPECT_EQ(read.slots, slots);
-  EXPECT_EQ(read.request->holder, request.holder);
+  EXPECT_EQ(read.request->asker->holder, request.asker->holder);
   EXPECT_EQ(read.request->request_id, request.request_id);
-  EXPECT_EQ(read.request->lease_key, request.lease_key);
+  EXPECT_EQ(read.request->asker->lease_key, request.asker->lease_key);
   EXPECT_EQ(read.request->weight, request.weight);
   EXPECT_EQ(read.request->shared, request.shared);
   EXPECT_EQ(read.request->reason, request.reason);
-  const std::size_t actors = request.actors.empty() ? 0 : 1;
-  ASSERT_EQ(read.request->actors.size(), actors) << "the first";
+  const std::size_t actors = request.asker->actors.empty() ? 0 : 1;
+  ASSERT_EQ(read.request->asker->actors.size(), actors) << "the first";
   if (actors == 1) {
-    EXPECT_EQ(read.request->actors.front(), request.actors.front());
+    EXPECT_EQ(read.request->asker->actors.front(), request.asker->actors.front());
   }
   expect_same_notice(*read.request, request);
 }
@@ -100,7 +99,7 @@ TEST(GateParties, OfTheOneThatWasWrittenBeforeNothingIsLeft) {
   for (const GateRequest& request :
        {one_who_says_all(), one_who_says_little(), one_who_says_all()}) {
     expect_waiter_is_read_as_written(request);
-    const bool says_little = request.actors.empty();
+    const bool says_little = request.asker->actors.empty();
     expect_holder_is_read_as_written(
         request, says_little ? std::vector<std::uint64_t>{} : std::vector<std::uint64_t>{4, 2});
   }

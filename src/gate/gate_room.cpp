@@ -141,26 +141,25 @@ GateRoom::GateRoom(Session& session, Executor& executor, std::shared_ptr<HoldCou
 GateRequest GateRoom::request_for(const Wish& wish, std::span<const std::uint64_t> actors) const {
   const AcquireOptions& options = wish.options;
   GateRequest request;
-  request.holder = wish.holder;
-  request.owner = session_.id();
-  request.lease_key = session_.key();
+  GateAsker asker{wish.holder, session_.id(), session_.key(), {}};
   request.weight = options.weight;
   request.shared = wish.shared;
   request.priority = options.priority;
   request.reason = wish.reason;
   request.queue_max = options.timeout == Duration::zero() ? 0 : options.queue_max;
   if (!wish.actor.empty()) {
-    request.actors.push_back("@" + wish.actor);
+    asker.actors.push_back("@" + wish.actor);
     for (const std::string& other : wish.needed_by) {
-      request.actors.push_back("@" + other);
+      asker.actors.push_back("@" + other);
     }
     request.may_hold_others = true;
-    return request;
+  } else {
+    for (const std::uint64_t actor : actors) {
+      asker.actors.push_back(std::to_string(actor));
+    }
+    request.may_hold_others = hold_counts_->any_of(actors);
   }
-  for (const std::uint64_t actor : actors) {
-    request.actors.push_back(std::to_string(actor));
-  }
-  request.may_hold_others = hold_counts_->any_of(actors);
+  request.asker = shared_asker(std::move(asker));
   return request;
 }
 
@@ -441,7 +440,7 @@ void GateRoom::welcome(const Changed& changed) {
     plan_to_look_at(*changed.served.look_again_at);
   }
   for (const Admitted& admitted : changed.served.admitted) {
-    if (admitted.request->lease_key != session_.key()) {
+    if (admitted.request->asker->lease_key != session_.key()) {
       continue;
     }
     const auto found = find_waiting(admitted.request->request_id);

@@ -119,8 +119,8 @@ GateWaiter GateRows::leave(const std::string& waiter_key) {
   }
   const GateRequest& request = *left.request;
   if (request.may_hold_others) {
-    for (const std::string& actor : request.actors) {
-      batch_.erase(wait_key(request.lease_key, actor));
+    for (const std::string& actor : request.asker->actors) {
+      batch_.erase(wait_key(request.asker->lease_key, actor));
     }
   }
   return left;
@@ -131,8 +131,8 @@ void GateRows::write_waits(const std::string& waiter_key, const GateRequest& req
   wait.set_format(kGateFormat);
   wait.set_gate(keys_.name());
   wait.set_waiter_key(waiter_key);
-  for (const std::string& actor : request.actors) {
-    batch_.put(wait_key(request.lease_key, actor), wait.SerializeAsString());
+  for (const std::string& actor : request.asker->actors) {
+    batch_.put(wait_key(request.asker->lease_key, actor), wait.SerializeAsString());
   }
 }
 
@@ -144,7 +144,7 @@ record::GateGrant::Tie tie_of(std::string_view lease_key) noexcept {
 
 void GateRows::grant(std::string holder_key, GateHolder holder) {
   const record::GateHead& head = change_head();
-  if (head.unattended() && !holder.request->lease_key.empty()) {
+  if (head.unattended() && !holder.request->asker->lease_key.empty()) {
     batch_.put(unattended_key(keys_.name()), "");  // Those who look after it have one more to mind.
   }
   holder.fence = 0;
@@ -180,13 +180,13 @@ void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTim
   record::GateHead& head = change_head();
   const std::uint64_t number = head.grants_ended();
   const GateRequest& request = *held.request;
-  const record::GateGrant::Tie tie = tie_of(request.lease_key);
+  const record::GateGrant::Tie tie = tie_of(request.asker->lease_key);
   std::string grant;
   {
     using Grant = record::GateGrant;
     RecordOut out(grant);
     out.number(Grant::kFormatFieldNumber, kGateFormat);
-    out.text(Grant::kHolderFieldNumber, request.holder);
+    out.text(Grant::kHolderFieldNumber, request.asker->holder);
     out.number(Grant::kFenceFieldNumber, held.fence);
     out.number(Grant::kWeightFieldNumber, request.weight);
     out.number(Grant::kSharedFieldNumber, request.shared);
@@ -202,8 +202,8 @@ void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTim
       out.text(Grant::kEndedByFieldNumber, ending.by->name);
     }
     out.number(Grant::kTieFieldNumber, tie);
-    if (tie == Grant::NOTHING && !request.actors.empty()) {
-      out.text(Grant::kActorFieldNumber, request.actors.front());
+    if (tie == Grant::NOTHING && !request.asker->actors.empty()) {
+      out.text(Grant::kActorFieldNumber, request.asker->actors.front());
     }
   }
   batch_.put(keys_.grant(number), std::move(grant));

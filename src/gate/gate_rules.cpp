@@ -179,13 +179,13 @@ class Serving {
   enum class Verdict : std::uint8_t { kNext, kLast };
 
   Verdict consider(const std::string& waiter_key, const GateRequest& request) {
-    const KnownLeases::Lease* lease = leases_.find(request.lease_key);
+    const KnownLeases::Lease* lease = leases_.find(request.asker->lease_key);
     if (lease == nullptr) {
       return Verdict::kLast;
     }
     const bool too_late = request.deadline != StoreTime{} && request.deadline <= now_;
     if (too_late || lease->liveness != Liveness::kLive) {
-      bury_if_expired(request.lease_key, *lease);
+      bury_if_expired(request.asker->lease_key, *lease);
       rows_.leave(waiter_key);
       return Verdict::kNext;
     }
@@ -199,11 +199,11 @@ class Serving {
     }
     if (!lease->own) {
       // A session that ends in this very moment would not let go.
-      rows_.batch().require_version(request.lease_key, lease->version);
+      rows_.batch().require_version(request.asker->lease_key, lease->version);
     }
     GateWaiter waiter = rows_.leave(waiter_key);
     Admitted& admitted = served_.admitted.emplace_back();
-    admitted.holder_key = rows_.keys().holder(request.owner, request.request_id);
+    admitted.holder_key = rows_.keys().holder(request.asker->owner, request.request_id);
     admitted.request = waiter.request;
     if (request.notice && admitted.request != asking_) {
       rows_.batch().put_new(request.notice->key, request.notice->value);
@@ -216,7 +216,7 @@ class Serving {
   bool end_dead_holders() {
     std::vector<std::pair<std::string, record::GateGrant::End>> dead;
     for (const auto& [key, holder] : rows_.holders()) {
-      const KnownLeases::Lease* lease = leases_.find(holder.request->lease_key);
+      const KnownLeases::Lease* lease = leases_.find(holder.request->asker->lease_key);
       if (lease == nullptr) {
         continue;
       }
@@ -225,7 +225,7 @@ class Serving {
           note_end_of(*lease);
           break;
         case Liveness::kExpired:
-          bury_if_expired(holder.request->lease_key, *lease);
+          bury_if_expired(holder.request->asker->lease_key, *lease);
           dead.emplace_back(key, record::GateGrant::EXPIRED);
           break;
         case Liveness::kGone:
@@ -351,7 +351,7 @@ Served serve(GateRows& rows, KnownLeases& leases, StoreTime now) {
 
 Asked ask(GateRows& rows, KnownLeases& leases, SharedRequest request, StoreTime now) {
   Asked asked;
-  asked.holder_key = rows.keys().holder(request->owner, request->request_id);
+  asked.holder_key = rows.keys().holder(request->asker->owner, request->request_id);
   const std::string& holder_key = asked.holder_key;
   if (rows.holders().contains(holder_key)) {
     asked.outcome = Asked::Outcome::kHeld;

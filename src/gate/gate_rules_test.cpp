@@ -291,7 +291,7 @@ TEST(GateRules, ASeedIsKeptWhileItWaitsAndSlotsBeyondALoweredCapacityAreInNobody
   EXPECT_EQ(gate.waiters(), Names{"any"}) << "there are still two";
   EXPECT_TRUE(gate.release(high.key, 5));
   const GateRows rows = gate.rows();
-  const std::string key = rows.keys().holder(any.owner, any.request_id);
+  const std::string key = rows.keys().holder(any.asker->owner, any.request_id);
   ASSERT_TRUE(rows.holders().contains(key));
   EXPECT_EQ(rows.holders().at(key).slots.at(0), 0U) << "the only one below the capacity";
 }

@@ -101,7 +101,7 @@ class LeasedChange {
 
 Task<LeasedGrant> acquire(Store& store, detail::GateKeys keys, GateDefinition definition,
                           detail::GateRequest request, Duration lease, StoreTime now) {
-  LeasedChange change(store, keys, request.holder, now);
+  LeasedChange change(store, keys, request.asker->holder, now);
   co_return co_await change.acquire(definition, request, lease);
 }
 
@@ -128,7 +128,8 @@ LeasedGate::LeasedGate(Store& store, std::string_view name, GateDefinition defin
 Task<LeasedGrant> LeasedGate::try_acquire(const LeasedRequest& asked) const {
   detail::check_lease(asked.lease, name_);
   detail::GateRequest request;
-  request.holder = detail::checked_leased_holder(asked.holder, name_);
+  request.asker =
+      detail::shared_asker({.holder = detail::checked_leased_holder(asked.holder, name_)});
   request.weight = asked.weight;
   request.shared = asked.shared;
   request.priority = asked.priority;

@@ -70,7 +70,9 @@ Asked LeasedUse::acquire(GateRows& rows, KnownLeases& leases, const GateDefiniti
                          GateRequest request, Duration lease) {
   depend_on_lease(rows, leases);
   request.request_id = holder_;
-  request.lease_key = lease_key_;
+  GateAsker asker = *request.asker;
+  asker.lease_key = lease_key_;
+  request.asker = shared_asker(std::move(asker));
   define(rows, definition);
   check_request(rows, request);
   Asked asked =

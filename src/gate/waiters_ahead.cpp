@@ -11,25 +11,30 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Of one that comes so much later, the request is fetched; when it is nearer, its texts, and then
-/// the text of its actor.
-constexpr std::size_t kRequestFetched = 6;
+/// Of one that comes so much later, the request is fetched; when it is nearer, what that points to,
+/// and so on.
+constexpr std::size_t kRequestFetched = 8;
+constexpr std::size_t kPartsFetched = 6;
 constexpr std::size_t kTextsFetched = 4;
 constexpr std::size_t kActorFetched = 2;
 
-void fetch_texts_ahead(const GateRequest& request) noexcept {
-  fetch_ahead(request.holder.data());
-  fetch_ahead(request.owner.data());
-  fetch_ahead(request.actors.data());
+void fetch_parts_ahead(const GateRequest& request) noexcept {
+  fetch_ahead(request.asker.get(), sizeof(GateAsker));
   if (request.notice) {
     fetch_ahead(request.notice->key.data());
     fetch_ahead(request.notice->value.data());
   }
 }
 
-void fetch_actor_ahead(const GateRequest& request) noexcept {
-  if (!request.actors.empty()) {
-    fetch_ahead(request.actors.front().data());
+void fetch_texts_ahead(const GateAsker& asker) noexcept {
+  fetch_ahead(asker.holder.data());
+  fetch_ahead(asker.owner.data());
+  fetch_ahead(asker.actors.data());
+}
+
+void fetch_actor_ahead(const GateAsker& asker) noexcept {
+  if (!asker.actors.empty()) {
+    fetch_ahead(asker.actors.front().data());
   }
 }
 
@@ -43,8 +48,9 @@ KeyedWaiter WaitersAhead::pop() {
     const KeyedWaiter& later = waiters_[kRequestFetched];
     fetch_ahead(later.waiter.request.get(), sizeof(GateRequest));
     fetch_ahead(later.key.data());
-    fetch_texts_ahead(*waiters_[kTextsFetched].waiter.request);
-    fetch_actor_ahead(*waiters_[kActorFetched].waiter.request);
+    fetch_parts_ahead(*waiters_[kPartsFetched].waiter.request);
+    fetch_texts_ahead(*waiters_[kTextsFetched].waiter.request->asker);
+    fetch_actor_ahead(*waiters_[kActorFetched].waiter.request->asker);
   }
   KeyedWaiter first = std::move(waiters_.front());
   waiters_.pop_front();

@@ -13,7 +13,7 @@ namespace {
 /// Some of them have a notice, as those have that do not look after it themselves.
 GateWaiter waiter_with(std::uint64_t ticket) {
   GateRequest request;
-  request.owner = "owner of ticket " + std::to_string(ticket);
+  request.asker = shared_asker({.owner = "owner of ticket " + std::to_string(ticket)});
   if (ticket % 2 == 0) {
     request.notice.emplace(GateRequest::Notice{"a key", "a value"});
   }
@@ -28,7 +28,7 @@ TEST(WaitersAhead, AreTakenAsTheyCame) {
     const KeyedWaiter next = waiters.pop();
     EXPECT_EQ(next.key, std::to_string(taken));
     EXPECT_EQ(next.waiter.ticket, taken);
-    EXPECT_EQ(next.waiter.request->owner, "owner of ticket " + std::to_string(taken));
+    EXPECT_EQ(next.waiter.request->asker->owner, "owner of ticket " + std::to_string(taken));
     ++taken;
   };
   for (std::uint64_t i = 0; i < kCount; ++i) {

@@ -60,16 +60,15 @@ StoreTime deadline_of_wait(const Applicant& who, StoreTime now) {
 
 SharedRequest request_of(const Applicant& who, bool is_first, RunWorld& world, StoreTime now) {
   GateRequest request;
-  request.holder = id_of(who.head, who.place);
-  request.owner = who.place.uid;
+  request.asker = shared_asker(
+      {id_of(who.head, who.place), who.place.uid, {}, run_actors(who.head, who.place.uid)});
   request.request_id = kEntranceRequest;
   request.priority = who.head.priority();
   request.reason = "to run '" + who.head.type() + "'";
   request.queue_max = queue_max_of(who);
   request.deadline = deadline_of_wait(who, now);
-  request.actors = run_actors(who.head, who.place.uid);
-  request.may_hold_others = who.head.has_parent() || request.actors.size() > 1 || !is_first ||
-                            who.holds_locks || who.head.holds_size() > 0;
+  request.may_hold_others = who.head.has_parent() || request.asker->actors.size() > 1 ||
+                            !is_first || who.holds_locks || who.head.holds_size() > 0;
   record::RunMessage message;
   message.set_format(kRunFormat);
   message.set_uid(who.place.uid);
@@ -115,11 +114,11 @@ std::vector<std::string> others_at(const GateRows& rows, const std::string& own_
   std::vector<std::string> ids;
   ids.reserve(holders.size());
   for (const auto& [key, holder] : holders) {
-    ids.push_back(holder->request->holder);
+    ids.push_back(holder->request->asker->holder);
   }
   for (const auto& [key, waiter] : rows.waiters()) {
     if (key != own_waiter) {
-      ids.push_back(waiter.request->holder);
+      ids.push_back(waiter.request->asker->holder);
     }
   }
   return ids;

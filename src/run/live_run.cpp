@@ -427,8 +427,8 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     const std::optional<CommitOutcome>& outcome = applied->outcome;
     const bool is_to_be_made_again =
         applied->busy || (outcome && outcome->conflict() != nullptr &&
-                         (has_condition_on(state.batch, outcome->conflict()->key) ||
-                          locks.gates.is_founded_on(outcome->conflict()->key)));
+                          (has_condition_on(state.batch, outcome->conflict()->key) ||
+                           locks.gates.is_founded_on(outcome->conflict()->key)));
     if (is_to_be_made_again) {
       take_back_slots(locks);
       locks.gates = {};

@@ -304,6 +304,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
   [[nodiscard]] SharedRequest request_for(std::uint64_t operation, const LockTerms& terms,
                                           Standing standing, StoreTime now,
                                           std::uint32_t attempt = 0);
+  [[nodiscard]] SharedAsker asker();
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
   [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, RunGates::DeedsByGate deeds);
   /// The same at once, taking the deeds; nothing: something has to be read or waited for.
@@ -436,6 +437,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
   std::map<std::uint64_t, Child> children_;
   std::optional<ChildWait> child_wait_;  // That the store knows of.
   std::map<std::uint64_t, OpenLock> locks_;
+  SharedAsker asker_;                             // It, at gates; null: it has not asked yet.
   std::map<std::uint64_t, StepPermits> permits_;  // Of open steps under limits.
   std::map<std::uint64_t, GateUse> uses_;         // That the code does not know the outcome of.
   std::vector<record::RunEvent> granted_;         // By the last commit, to be delivered.

@@ -88,8 +88,7 @@ record::RunEvent failed(std::uint64_t operation, const std::exception_ptr& error
 SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& terms,
                                    Standing standing, StoreTime now, std::uint32_t attempt) {
   GateRequest request;
-  request.holder = machine_.facts().id;
-  request.owner = uid_;
+  request.asker = asker();
   request.request_id = std::to_string(operation);
   request.weight = terms.weight;
   request.shared = terms.shared;
@@ -100,9 +99,8 @@ SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& ter
   if (terms.timeout && terms.may_wait()) {
     request.deadline = now + *terms.timeout;
   }
-  request.actors = run_actors(head_, uid_);
-  request.may_hold_others =
-      standing.waits_for_this_alone && (standing.has_what_others_want || request.actors.size() > 1);
+  request.may_hold_others = standing.waits_for_this_alone &&
+                            (standing.has_what_others_want || request.asker->actors.size() > 1);
   std::string message;
   {
     RecordOut out(message);
@@ -128,6 +126,14 @@ SharedRequest LiveRun::request_for(std::uint64_t operation, const LockTerms& ter
   }
   request.party_address = this;
   return std::make_shared<const GateRequest>(std::move(request));
+}
+
+/// Who it is depends on what it holds since its start.
+SharedAsker LiveRun::asker() {
+  if (head_.holds_size() > 0 || asker_ == nullptr) {
+    asker_ = shared_asker({machine_.facts().id, uid_, {}, run_actors(head_, uid_)});
+  }
+  return asker_;
 }
 
 /// They are the children's, but at the gates the run itself is who holds them.

@@ -67,7 +67,7 @@ void add(Served& all, Served more) {
 
 GateRequest request_of(const GateUse& use) {
   GateRequest request;
-  request.holder = use.holder;
+  request.asker = shared_asker({.holder = use.holder});
   request.weight = use.weight;
   request.shared = use.shared;
   request.priority = use.priority;
@@ -100,12 +100,12 @@ GateRequest::Notice word_to(const DeadlockCircle& circle, std::size_t victim) {
 std::optional<std::size_t> give_way_to(RunGates::Ask& ask, GateRows& rows,
                                        const DeadlockCircle& circle) {
   std::optional<std::size_t> youngest;
-  std::string_view latest = ask.request->owner;
+  std::string_view latest = ask.request->asker->owner;
   for (std::size_t i = 0; i < circle.members.size(); ++i) {
     const DeadlockCircle::Member& member = circle.members[i];
     const bool is_other_run = member.version != 0 && member.request->notice;
-    if (is_other_run && member.request->owner > latest) {
-      latest = member.request->owner;
+    if (is_other_run && member.request->asker->owner > latest) {
+      latest = member.request->asker->owner;
       youngest = i;
     }
   }

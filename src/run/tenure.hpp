@@ -163,8 +163,9 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   using Runs = std::unordered_map<std::string_view, std::shared_ptr<LiveRun>>;
   Runs runs_;  // By their own uids.
   TimerWindow timers_;
-  boost::unordered_flat_set<std::string> taken_;  // Messages that are on their way, or were until lately.
-  std::vector<std::string> done_;          // Of these, the ones whose rows are erased.
+  boost::unordered_flat_set<std::string>
+      taken_;                      // Messages that are on their way, or were until lately.
+  std::vector<std::string> done_;  // Of these, the ones whose rows are erased.
   std::unordered_map<std::string, std::vector<std::string>> aside_;  // Their rows, by uids.
   std::unordered_set<std::string> parked_;
 };

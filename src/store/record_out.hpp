@@ -12,10 +12,10 @@
 
 namespace holdfast::detail {
 
-/// Writes a record as protobuf does, byte for byte if the fields come in the order of their numbers,
-/// but straight from where they are: for a row that is written with each change, to copy them into
-/// a message first takes longer than all else. A field whose value is that of one which is not there
-/// is left out.
+/// Writes a record as protobuf does, byte for byte if the fields come in the order of their
+/// numbers, but straight from where they are: for a row that is written with each change, to copy
+/// them into a message first takes longer than all else. A field whose value is that of one which
+/// is not there is left out.
 ///
 /// ```
 /// RecordOut out(value);

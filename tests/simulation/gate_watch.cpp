@@ -46,7 +46,7 @@ bool is_too_heavy(const GateRows& rows, const GateWaiter& waiter) {
 }
 
 std::string holder_key_of(const GateRows& rows, const GateWaiter& waiter) {
-  return rows.keys().holder(waiter.request->owner, waiter.request->request_id);
+  return rows.keys().holder(waiter.request->asker->owner, waiter.request->request_id);
 }
 
 const GateWaiter* waiter_for(const GateRows& rows, const std::string& holder_key) {
@@ -221,8 +221,8 @@ void GateWatch::check_notice(const Change& change, const GateWaiter& granted) {
     return notice && write.key == notice->key && write.value == notice->value;
   });
   if (!is_told) {
-    fault(change.after, granted.request->holder + " was let in with " + ticket_text(granted) +
-                            ", and nobody told it");
+    fault(change.after, granted.request->asker->holder + " was let in with " +
+                            ticket_text(granted) + ", and nobody told it");
   }
 }
 
@@ -238,10 +238,10 @@ void GateWatch::check_departures(const Change& change) {
     }
     const auto& writes = change.commit.batch.writes();
     const bool goes_itself = std::ranges::any_of(writes, [&](const Batch::Write& write) {
-      return write.key.find(request.owner) != std::string::npos;
+      return write.key.find(request.asker->owner) != std::string::npos;
     });
     if (!goes_itself) {
-      fault(change.after, key + " of " + request.holder + " was taken out of the queue");
+      fault(change.after, key + " of " + request.asker->holder + " was taken out of the queue");
     }
   }
 }
@@ -258,7 +258,7 @@ void GateWatch::check_next(const GateRows& after) {
       after.waiters(), [&](const auto& waiter) { return !is_too_heavy(after, waiter.second); });
   if (next != after.waiters().end() &&
       held(after) + next->second.request->weight <= capacity_of(after)) {
-    fault(after, next->first + " of " + next->second.request->holder +
+    fault(after, next->first + " of " + next->second.request->asker->holder +
                      " waits, and could be in: " + std::to_string(held(after)) + " of " +
                      std::to_string(capacity_of(after)) + " are held");
   }
