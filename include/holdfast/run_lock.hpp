@@ -116,8 +116,8 @@ class [[nodiscard]] RunLock {
 
   detail::RunMachine* machine_ = nullptr;
   std::uint64_t operation_ = 0;
+  const detail::RunMachine* run_ = nullptr;  // Known also when it is released.
   std::string name_;
-  std::string uid_;  // Of the run.
   std::uint64_t fence_ = 0;
   std::vector<std::uint64_t> slots_;
 };

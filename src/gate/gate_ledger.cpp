@@ -284,7 +284,7 @@ void GateLedger::add_next_waiters(GateRows& rows) {
 /// wrong.
 void GateLedger::note_changes_ahead(GateRows& rows) {
   bool are_right = !rows.has_lost_one_behind();
-  for (KeyedWaiter& came : rows.take_those_who_came_behind()) {
+  for (KeyedWaiter& came : rows.came_behind()) {
     are_right = are_right && (ahead_.empty() || came.key > ahead_.last_key());
     if (are_right && !more_behind_ahead_ && ahead_.size() < kWaitersAheadMax) {
       ahead_.push(std::move(came));

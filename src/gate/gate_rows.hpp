@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <gate.pb.h>
@@ -63,11 +62,9 @@ class GateRows {
   [[nodiscard]] std::uint64_t waiter_count() const noexcept { return head_.waiter_count(); }
   /// If there are more: all up to this key are here, and none behind it.
   [[nodiscard]] const std::string& waiters_known_to() const noexcept { return waiters_known_to_; }
-  /// Who came, by the batch, and is behind those that are here. When that is known, nobody leaves
-  /// any more by this batch.
-  [[nodiscard]] std::vector<KeyedWaiter> take_those_who_came_behind() noexcept {
-    return std::exchange(came_behind_, {});
-  }
+  /// Who came, by the batch, and is behind those that are here. To be moved out just before the
+  /// batch is taken.
+  [[nodiscard]] std::vector<KeyedWaiter>& came_behind() noexcept { return came_behind_; }
   /// Somebody left, by the batch, who was behind the others that are here.
   [[nodiscard]] bool has_lost_one_behind() const noexcept { return has_lost_one_behind_; }
 

@@ -205,7 +205,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
     /// What it held there, if it lets go of that, to be taken back should this come to nothing.
     std::optional<std::vector<record::RunHold>> slots_let_go{};
     /// Null: it was not asked for, as the run ends.
-    [[nodiscard]] const RunGates::Ask* find(const std::string& gate, std::uint64_t operation) const;
+    [[nodiscard]] RunGates::Ask* find(const std::string& gate, std::uint64_t operation);
   };
 
   [[nodiscard]] static Task<void> drive(std::shared_ptr<LiveRun> run);
@@ -324,7 +324,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
   /// Null: it is not in memory here.
   [[nodiscard]] std::shared_ptr<LiveRun> run_in_memory(const RunGates::Change::Told& told,
                                                        const std::string& uid) const;
-  void remember_locks(const Activated& activated, const record::Activation& row);
+  void remember_locks(Activated& activated, const record::Activation& row);
   /// False: it does not say what was granted.
   [[nodiscard]] bool learn_fence(const record::RunEvent& event);
   /// False: of one it is not known, and those behind it are left.
@@ -394,7 +394,7 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
   void add_permit_endings(const Activated& activated, RunGates::DeedsByGate& deeds) const;
   void add_permit_asks(const Activated& activated, bool waits_for_one_alone, StoreTime now,
                        RunGates::DeedsByGate& deeds);
-  static void settle_permits(Activated& activated, const LockChanges& changes);
+  static void settle_permits(Activated& activated, LockChanges& changes);
   void write_first_waits(Writing& writing, const Activated& activated, StoreTime now) const;
   void drop_permit_rows(Writing& writing, std::uint64_t operation) const;
   static void drop_permit_messages(Writing& writing, const StepPermits& permits);

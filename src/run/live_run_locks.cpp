@@ -247,11 +247,11 @@ Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {
 
 void LiveRun::note_locks_asked(LockChanges& changes, Activated& activated) {
   for (BegunLock& lock : activated.locks) {
-    const RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
+    RunGates::Ask* const ask = changes.find(lock.terms.gate, lock.operation);
     if (ask == nullptr) {
       continue;
     }
-    lock.holder_key = ask->asked.holder_key;
+    lock.holder_key = std::move(ask->asked.holder_key);
     if (ask->error) {
       changes.events.push_back(failed(lock.operation, ask->error));
       continue;
@@ -264,7 +264,7 @@ void LiveRun::note_locks_asked(LockChanges& changes, Activated& activated) {
         changes.any_granted = true;
         break;
       case Asked::Outcome::kWaits:
-        operation.set_waiter_key(ask->asked.key);
+        operation.set_waiter_key(std::move(ask->asked.key));
         break;
       case Asked::Outcome::kRefused:
         if (lock.terms.only_tries) {
@@ -279,13 +279,12 @@ void LiveRun::note_locks_asked(LockChanges& changes, Activated& activated) {
   settle_permits(activated, changes);
 }
 
-const RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate,
-                                                std::uint64_t operation) const {
+RunGates::Ask* LiveRun::LockChanges::find(const std::string& gate, std::uint64_t operation) {
   const auto at_gate = deeds.find(gate);
   if (at_gate == deeds.end()) {
     return nullptr;
   }
-  const auto& asks = at_gate->second.asks;
+  auto& asks = at_gate->second.asks;
   const auto found = std::ranges::find(asks, operation, &RunGates::Ask::operation);
   return found == asks.end() ? nullptr : &*found;
 }
@@ -414,12 +413,12 @@ bool LiveRun::hand_over_at_once(const RunGates::Change::Told& told) {
   return run->tenure_->take_here(run, mail, follower_);
 }
 
-void LiveRun::remember_locks(const Activated& activated, const record::Activation& row) {
-  for (const BegunLock& lock : activated.locks) {
+void LiveRun::remember_locks(Activated& activated, const record::Activation& row) {
+  for (BegunLock& lock : activated.locks) {
     OpenLock open;
-    open.gate = lock.terms.gate;
-    open.holder_key =
-        lock.holder_key.empty() ? run_holder_key(open.gate, uid_, lock.operation) : lock.holder_key;
+    open.gate = std::move(lock.terms.gate);
+    open.holder_key = lock.holder_key.empty() ? run_holder_key(open.gate, uid_, lock.operation)
+                                              : std::move(lock.holder_key);
     open.waiter_key =
         row.operations(static_cast<int>(lock.operation - next_operation_)).waiter_key();
     locks_.emplace(lock.operation, std::move(open));
@@ -527,6 +526,9 @@ void LiveRun::deliver_found() {
 }
 
 void LiveRun::deliver_granted() {
+  if (granted_.empty()) {
+    return;
+  }
   const std::lock_guard lock(mutex_);
   for (record::RunEvent& event : std::exchange(granted_, {})) {
     mail_.push_back(lock_mail(std::move(event)));

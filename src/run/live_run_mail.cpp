@@ -350,6 +350,9 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
 }
 
 void LiveRun::put_back(std::vector<Mail> mails) {
+  if (mails.empty()) {
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     if (!gone_) {

@@ -89,7 +89,7 @@ void LiveRun::add_permit_asks(const Activated& activated, bool waits_for_one_alo
   }
 }
 
-void LiveRun::settle_permits(Activated& activated, const LockChanges& changes) {
+void LiveRun::settle_permits(Activated& activated, LockChanges& changes) {
   for (BegunStep& step : activated.steps) {
     if (step.limits.wanted.empty()) {
       continue;

@@ -11,10 +11,7 @@
 namespace holdfast {
 
 RunLock::RunLock(detail::RunMachine& machine, std::uint64_t operation, boost::json::value granted)
-    : machine_(&machine),
-      operation_(operation),
-      name_(machine.gate_of(operation)),
-      uid_(machine.facts().uid) {
+    : machine_(&machine), operation_(operation), run_(&machine), name_(machine.gate_of(operation)) {
   detail::LockGrant grant = detail::read_grant(granted);
   fence_ = grant.fence;
   slots_ = std::move(grant.slots);
@@ -23,8 +20,8 @@ RunLock::RunLock(detail::RunMachine& machine, std::uint64_t operation, boost::js
 RunLock::RunLock(RunLock&& other) noexcept
     : machine_(std::exchange(other.machine_, nullptr)),
       operation_(other.operation_),
+      run_(other.run_),
       name_(std::move(other.name_)),
-      uid_(std::move(other.uid_)),
       fence_(other.fence_),
       slots_(std::move(other.slots_)) {}
 
@@ -34,7 +31,7 @@ RunLock& RunLock::operator=(RunLock&& other) noexcept {
     machine_ = std::exchange(other.machine_, nullptr);
     operation_ = other.operation_;
     name_ = std::move(other.name_);
-    uid_ = std::move(other.uid_);
+    run_ = other.run_;
     fence_ = other.fence_;
     slots_ = std::move(other.slots_);
   }
@@ -47,7 +44,10 @@ void RunLock::release() noexcept {
   }
 }
 
-std::string RunLock::key() const { return detail::run_holder_key(name_, uid_, operation_); }
+std::string RunLock::key() const {
+  const std::string_view uid = run_ == nullptr ? std::string_view() : run_->facts().uid;
+  return detail::run_holder_key(name_, uid, operation_);
+}
 
 Transaction& RunLock::guard(Transaction& transaction) const {
   return transaction.guard(key(), fence_);

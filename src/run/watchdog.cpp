@@ -6,18 +6,23 @@
 
 namespace holdfast::detail {
 
-Watchdog::Watched::Watched(Watchdog& watchdog, const RunMachine::Facts& facts)
-    : watchdog_(watchdog), facts_(facts), since_(Clock::now()) {
-  watchdog_.add(*this);
-}
+namespace {
 
-void Watchdog::add(Watched& watched) {
-  const std::lock_guard lock(mutex_);
-  watched.next_ = first_;
-  if (first_ != nullptr) {
-    first_->previous_ = &watched;
+/// It is looked at twice in the time that an activation may take, so one that is seen so often has
+/// taken that long.
+constexpr int kLooksInTime = 2;
+constexpr int kLooksTooMany = kLooksInTime + 1;
+
+}  // namespace
+
+Watchdog::Watched::Watched(Watchdog& watchdog, const RunMachine::Facts& facts)
+    : watchdog_(watchdog), facts_(facts) {
+  const std::lock_guard lock(watchdog_.mutex_);
+  next_ = watchdog_.first_;
+  if (next_ != nullptr) {
+    next_->previous_ = this;
   }
-  first_ = &watched;
+  watchdog_.first_ = this;
 }
 
 Watchdog::Watched::~Watched() {
@@ -37,11 +42,11 @@ void Watchdog::end() { thread_.reset(); }
 
 void Watchdog::watch(const std::stop_token& stop, std::chrono::nanoseconds time) {
   std::unique_lock lock(mutex_);
-  while (!ending_.wait_for(lock, stop, time / 2, [&stop] { return stop.stop_requested(); })) {
+  while (!ending_.wait_for(lock, stop, time / kLooksInTime,
+                           [&stop] { return stop.stop_requested(); })) {
     std::vector<std::string> texts;
     for (Watched* one = first_; one != nullptr; one = one->next_) {
-      if (!one->named_ && Watched::Clock::now() - one->since_ >= time) {
-        one->named_ = true;
+      if (++one->looks_ == kLooksTooMany) {
         texts.push_back("workflow '" + one->facts_.type + "' (run '" + one->facts_.id +
                         "') does not come to a wait: it blocks a thread that other runs need. What "
                         "takes long belongs into a step");

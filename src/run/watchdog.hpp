@@ -27,12 +27,10 @@ class Watchdog {
 
    private:
     friend class Watchdog;
-    using Clock = std::chrono::steady_clock;
 
     Watchdog& watchdog_;
     const RunMachine::Facts& facts_;
-    Clock::time_point since_;
-    bool named_ = false;
+    int looks_ = 0;  // How often it was seen: to ask a clock each time would take longer.
     // In the list of those that run.
     Watched* previous_ = nullptr;
     Watched* next_ = nullptr;
@@ -43,7 +41,6 @@ class Watchdog {
   void end();
 
  private:
-  void add(Watched& watched);
   void watch(const std::stop_token& stop, std::chrono::nanoseconds time);
 
   std::mutex mutex_;
