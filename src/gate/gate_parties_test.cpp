@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <holdfast/store_error.hpp>
 
 #include "gate_parties.hpp"
+#include "gate_records.hpp"
 
 namespace holdfast::detail {
 namespace {
@@ -94,8 +96,7 @@ void expect_holder_is_read_as_written(const GateRequest& request,
   expect_same_notice(*read.request, request);
 }
 
-/// Records are written over: nothing of the last one may be left in the next.
-TEST(GateParties, OfTheOneThatWasWrittenBeforeNothingIsLeft) {
+TEST(GateParties, AreReadAsTheyWereWritten) {
   for (const GateRequest& request :
        {one_who_says_all(), one_who_says_little(), one_who_says_all()}) {
     expect_waiter_is_read_as_written(request);
@@ -103,6 +104,50 @@ TEST(GateParties, OfTheOneThatWasWrittenBeforeNothingIsLeft) {
     expect_holder_is_read_as_written(
         request, says_little ? std::vector<std::uint64_t>{} : std::vector<std::uint64_t>{4, 2});
   }
+}
+
+/// With fields of any length: how long that of a record is stands before it.
+RC_GTEST_PROP(GateParties, AreWrittenAsProtobufWritesThem, ()) {
+  const auto text = [] {
+    const auto size = *rc::gen::element<std::size_t>(0, 1, 15, 100, 127, 128, 300, 20'000);
+    return std::string(size, *rc::gen::inRange('a', 'z'));
+  };
+  GateRequest request = one_who_says_all();
+  request.asker = shared_asker({text(), text(), text(), {text(), text()}});
+  request.request_id = text();
+  request.reason = text();
+  request.weight = *rc::gen::arbitrary<std::uint64_t>();
+  request.shared = *rc::gen::arbitrary<bool>();
+  request.priority = *rc::gen::arbitrary<int>();
+  request.deadline = store_time(*rc::gen::arbitrary<std::int64_t>());
+  if (*rc::gen::arbitrary<bool>()) {
+    request.slot_seed = *rc::gen::arbitrary<std::uint64_t>();
+  } else {
+    request.slot_seed.reset();
+  }
+  request.notice.emplace(GateRequest::Notice{text(), text(), text()});
+  const GateWaiter waiter{.request = std::make_shared<const GateRequest>(request),
+                          .asked_at = store_time(*rc::gen::arbitrary<std::int64_t>()),
+                          .ticket = *rc::gen::arbitrary<std::uint64_t>()};
+  const GateHolder holder{.request = waiter.request,
+                          .asked_at = waiter.asked_at,
+                          .granted_at = store_time(*rc::gen::arbitrary<std::int64_t>()),
+                          .slots = *rc::gen::arbitrary<std::vector<std::uint64_t>>()};
+  const auto as_protobuf_writes = [](auto record, const std::string& row) {
+    RC_ASSERT(record.ParseFromString(row));
+    return record.SerializeAsString();
+  };
+  const std::string waiter_row = row_of(waiter);
+  RC_ASSERT(as_protobuf_writes(record::GateWaiter(), waiter_row) == waiter_row);
+  const std::string holder_row = row_of(holder);
+  RC_ASSERT(as_protobuf_writes(record::GateHolder(), holder_row) == holder_row);
+}
+
+TEST(GateParties, ARowIsAddedToWhatIsThere) {
+  const GateWaiter waiter{.request = std::make_shared<const GateRequest>(one_who_says_all())};
+  std::string rows("before it: ");
+  write_row(waiter, rows);
+  EXPECT_EQ(rows, "before it: " + row_of(waiter));
 }
 
 TEST(GateParties, AHolderWhoIsNotToBeToldOfALossNeedsNoNotice) {

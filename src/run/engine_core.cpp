@@ -263,9 +263,6 @@ Task<void> EngineCore::keep_agenda(std::shared_ptr<EngineCore> core) {
 }
 
 Task<void> EngineCore::read_inbox(std::string prefix, Read read) {
-  for (const std::shared_ptr<Tenure>& tenure : ownership_->tenures()) {
-    tenure->begin_reading_inbox();
-  }
   const std::string queue_prefix = inboxes_of(queue());
   std::string after;
   for (bool more = true; more;) {

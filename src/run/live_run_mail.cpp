@@ -344,7 +344,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   is_full_in_store_ = head_.signals_kept() > 0;
   for (Mail& mail : mails) {
     if (!mail.consumed.empty()) {
-      tenure_->row_done(std::move(mail.consumed));
+      tenure_->row_done(mail.consumed);
     }
   }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <boost/unordered/unordered_flat_set.hpp>
-
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -107,15 +105,13 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   /// The same for mail that was made of one.
   [[nodiscard]] bool take_here(const std::shared_ptr<LiveRun>& run, Mail& mail,
                                std::shared_ptr<LiveRun>& to_drive);
-  /// Before the inbox is read: what was erased by now will not be seen again.
-  void begin_reading_inbox();
   /// What a run has not read that has ended, or has left: it is taken anew.
   void return_mail(std::vector<Mail> mails);
   /// What has come for a run that leaves the memory before it could read it: it stays in the store,
   /// and is for whoever brings the run back.
   void set_aside(const std::string& uid, const std::vector<Mail>& mails);
   /// A row that mail came from was erased; timers are not seen again anyway.
-  void row_done(std::string key);
+  void row_done(const std::string& key);
 
   /// It is not in memory any more; another one of the same uid may be there by now.
   void forget(const LiveRun& run);
@@ -163,9 +159,7 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   using Runs = std::unordered_map<std::string_view, std::shared_ptr<LiveRun>>;
   Runs runs_;  // By their own uids.
   TimerWindow timers_;
-  boost::unordered_flat_set<std::string>
-      taken_;                      // Messages that are on their way, or were until lately.
-  std::vector<std::string> done_;  // Of these, the ones whose rows are erased.
+  std::unordered_set<std::string> taken_;  // Messages that are on their way.
   std::unordered_map<std::string, std::vector<std::string>> aside_;  // Their rows, by uids.
   std::unordered_set<std::string> parked_;
 };

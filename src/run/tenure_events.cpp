@@ -159,18 +159,11 @@ Task<void> Tenure::fire(std::string key) {
 
 // --- Messages ------------------------------------------------------------------------------------
 
-void Tenure::begin_reading_inbox() {
-  const std::lock_guard lock(mutex_);
-  for (const std::string& key : done_) {
-    taken_.erase(key);
-  }
-  done_.clear();
-}
-
-void Tenure::row_done(std::string key) {
+/// Whoever has read the row before, and brings it later, will find that it is gone.
+void Tenure::row_done(const std::string& key) {
   if (key.starts_with(keys_.inbox())) {
     const std::lock_guard lock(mutex_);
-    done_.push_back(std::move(key));
+    taken_.erase(key);
   }
 }
 
@@ -182,7 +175,7 @@ Task<void> Tenure::take_message(std::string key, record::RunMessage message) {
     }
   }
   try {
-    // Who brings it may be late: others saw the row, it is done, and that was forgotten since.
+    // Who brings it may be late: others saw the row, and it is done.
     const std::optional<Entry> row = co_await world_->store.get(key, Read::kApplied);
     if (row) {
       co_await pass_on(key, std::move(message));
@@ -322,7 +315,7 @@ Task<void> Tenure::answer_for_the_gone(std::string key, record::RunMessage messa
   }
   const std::optional<CommitOutcome> outcome = co_await apply(std::move(batch));
   if (outcome) {
-    row_done(std::move(key));
+    row_done(key);
   }
 }
 
@@ -387,7 +380,7 @@ Task<void> Tenure::start_instead(std::string key, record::RunMessage message) {
     }
     done = !outcome || outcome->committed() != nullptr;
   }
-  row_done(std::move(key));
+  row_done(key);
 }
 
 }  // namespace holdfast::detail

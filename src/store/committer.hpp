@@ -35,7 +35,7 @@ struct CommitterLimits {
   std::size_t group_batches_max = 65'536;
   /// As long as nobody waits for the disk, a group grows for so long before it is written: several
   /// times as long as a sync takes, and no longer than one that is slow.
-  Duration unwaited_for_max = std::chrono::milliseconds(8);
+  Duration unwaited_for_max = std::chrono::milliseconds(10);
   /// How long another process may keep this one from writing before that is a `StoreBusy`.
   Duration busy_timeout = std::chrono::seconds(5);
 };

@@ -514,6 +514,46 @@ TEST_F(Committer, TheTurnIsGivenUpWhenAnotherWantsItAndWhatIsKnownIsReadAgain) {
   EXPECT_EQ(stale.conflict()->current->value, "theirs");
 }
 
+TEST_F(Committer, WhatCanBeDecidedAtOnceNeedsNoWait) {
+  make();
+  Batch early = put("a");
+  EXPECT_FALSE(committer_->try_apply(early)) << "nobody is there to write it";
+  ASSERT_EQ(early.size(), 1U) << "it is left as it was";
+  disk_.hold();
+  auto first = start(std::move(early));
+  ASSERT_TRUE(disk_.wait_until_writing());
+
+  Batch next = put("b");
+  const std::optional<CommitOutcome> applied = committer_->try_apply(next);
+  ASSERT_TRUE(applied && applied->committed());
+  const Version version = applied->committed()->version;
+  Batch builds_on_it = replace("b", version);
+  EXPECT_GT(committer_->try_apply(builds_on_it)->committed()->version, version);
+  Batch too_late = replace("b", version);
+  EXPECT_TRUE(committer_->try_apply(too_late)->conflict());
+  Batch unknown = replace("c", 7);
+  EXPECT_FALSE(committer_->try_apply(unknown)) << "it has to be read whether it is there";
+  EXPECT_EQ(unknown.size(), 2U);
+  EXPECT_FALSE(committer_->is_durable(version));
+
+  disk_.let_go();
+  until_durable(version + 1);
+  EXPECT_EQ(disk_.get("b")->version, version + 1);
+  EXPECT_TRUE(first.get().committed());
+}
+
+TEST_F(Committer, AfterAFailureOfTheDiskNothingIsDecidedAtOnceEither) {
+  make();
+  disk_.hold();
+  auto first = start(put("a"));
+  ASSERT_TRUE(disk_.wait_until_writing());
+  disk_.fail_next(std::make_exception_ptr(StoreFailed("the sync failed")));
+  disk_.let_go();
+  EXPECT_THROW(static_cast<void>(first.get()), OutcomeUnknown);
+  Batch next = put("b");
+  EXPECT_FALSE(committer_->try_apply(next));
+}
+
 TEST_F(Committer, AKnownKeyIsNotReadAgain) {
   make();
   Version version = run(put("a")).committed()->version;
