@@ -208,8 +208,8 @@ class Committer {
   void look_up_fetched(const Batch& batch);
   /// After `look_up`. False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
-  [[nodiscard]] CommitOutcome decide(Batch& batch);
-  void gather(Batch& batch);
+  [[nodiscard]] CommitOutcome decide(const Batch& batch);
+  void gather(const Batch& batch);
   [[nodiscard]] bool has_to_be_read(const Batch::Condition& condition);
   /// When it is written.
   [[nodiscard]] bool is_checked_later(const Batch::Condition& condition) const noexcept;

@@ -26,7 +26,7 @@ TEST(KnownRows, OfTwoWritesInOneGatheringTheLaterOneCounts) {
   rows.gather("a", "second", 3);
   EXPECT_EQ(keys_of(rows.gathered()), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(rows.gathered().bytes(), 2U + 6U + 5U);
-  EXPECT_EQ(rows.find("a")->value, "second");
+  EXPECT_EQ(rows.find("a")->value(), "second");
   EXPECT_EQ(rows.find("a")->version, 3U);
 }
 
@@ -35,8 +35,8 @@ TEST(KnownRows, WhatWasTakenStaysAsItIs) {
   rows.gather("a", "first", 1);
   const RowList taken = rows.take();
   rows.gather("a", "second", 2);
-  taken.for_each([](const Row& row) { EXPECT_EQ(row.value, "first"); });
-  EXPECT_EQ(rows.find("a")->value, "second");
+  taken.for_each([](const Row& row) { EXPECT_EQ(row.value(), "first"); });
+  EXPECT_EQ(rows.find("a")->value(), "second");
   EXPECT_EQ(rows.gathered().size(), 1U);
 }
 
@@ -69,7 +69,7 @@ TEST(KnownRows, OfANewRowThatCameAndWentInPlaceOfAnOlderOneIsKnownThatItIsGone) 
   rows.gather("a", "again", 2, OnDisk::kNothing);
   rows.gather("a", std::nullopt, 3);
   ASSERT_NE(rows.find("a"), nullptr) << "the disk has it still";
-  EXPECT_FALSE(rows.find("a")->value);
+  EXPECT_FALSE(rows.find("a")->value());
   EXPECT_EQ(count_for_the_disk(on_its_way), 1U);
   EXPECT_EQ(count_for_the_disk(rows.take_all()), 0U);
 }
@@ -111,7 +111,7 @@ TEST(KnownRows, WhatIsNewIsTakenLastAndMayGoUntilThen) {
 
   rows.gather("c", std::nullopt, 3);
   EXPECT_EQ(rows.gathered().size(), 1U) << "what was taken stays as it is";
-  last.for_each([](const Row& row) { EXPECT_TRUE(row.value); });
+  last.for_each([](const Row& row) { EXPECT_TRUE(row.exists()); });
 }
 
 TEST(KnownRows, WhatWasReadIsGatheredWhenItIsWritten) {
@@ -128,9 +128,9 @@ TEST(KnownRows, InAGapThereIsNothingButWhatWasWritten) {
   EXPECT_EQ(rows.find("a"), nullptr);
   EXPECT_EQ(rows.find("y"), nullptr);
   ASSERT_NE(rows.find("c"), nullptr);
-  EXPECT_FALSE(rows.find("c")->value);
+  EXPECT_FALSE(rows.find("c")->value());
   rows.gather("c", "v", 1);
-  EXPECT_EQ(rows.find("c")->value, "v");
+  EXPECT_EQ(rows.find("c")->value(), "v");
 }
 
 /// Does to a store and to what is known of it what the committer does, in an order from a seed.
@@ -191,7 +191,7 @@ class World {
     return key.insert(0, 2 - key.size(), '0');
   }
   std::string any_key() { return key(below(kKeys)); }
-  static void set(Map& map, const std::string& key, const std::optional<std::string>& value) {
+  static void set(Map& map, const std::string& key, std::optional<std::string_view> value) {
     if (value) {
       map[key] = *value;
     } else {
@@ -248,7 +248,7 @@ class World {
   void write_to_disk(const RowList& rows) {
     rows.for_each([&](const Row& row) {
       if (row.is_for_the_disk()) {
-        set(transaction_, row.key, row.value);
+        set(transaction_, row.key, row.value());
       }
     });
   }
@@ -269,7 +269,8 @@ class World {
       return;
     }
     ++known_;
-    ASSERT_EQ(row->value, there == newest_.end() ? std::nullopt : std::optional(there->second))
+    ASSERT_EQ(row->value(),
+              there == newest_.end() ? std::nullopt : std::optional<std::string_view>(there->second))
         << "of " << key;
   }
 
