@@ -2,8 +2,8 @@
 #include <holdfast/batch.hpp>
 
 #include <algorithm>
-#include <span>
 #include <utility>
+#include <vector>
 
 #include <holdfast/detail/check.hpp>
 
@@ -13,8 +13,25 @@ namespace {
 
 /// A first piece of memory for a few operations, so that it need not grow with each.
 constexpr std::size_t kFirstConditions = 8;
-constexpr std::size_t kFirstWrites = 8;
-constexpr std::size_t kFirstBytes = 512;
+constexpr std::size_t kFirstWrites = 16;
+constexpr std::size_t kFirstBytes = 1'024;
+
+/// The keys have moved by so much.
+template <class Record>
+void shift(std::vector<Record>& records, std::size_t by) noexcept {
+  for (Record& record : records) {
+    record.key_at += by;
+  }
+}
+
+template <class Record>
+void append_records(std::vector<Record>& records, std::vector<Record>& others) {
+  if (records.empty()) {
+    records = std::move(others);
+  } else {
+    records.insert(records.end(), others.begin(), others.end());
+  }
+}
 
 }  // namespace
 
@@ -79,19 +96,16 @@ Batch& Batch::add_write_at(std::size_t key_at, std::size_t key_size, Action acti
 }
 
 Batch& Batch::append(Batch other) {
-  if (size() == 0) {
-    return *this = std::move(other);
+  // Of the bytes those are moved that are fewer: their order is of no account.
+  const bool is_larger = other.bytes_.size() > bytes_.size();
+  if (is_larger) {
+    bytes_.swap(other.bytes_);
   }
   const std::size_t at = add_bytes(other.bytes_, {});
-  const auto add = [at](auto& records, const auto& others) {
-    const std::size_t first = records.size();
-    records.insert(records.end(), others.begin(), others.end());
-    for (auto& record : std::span(records).subspan(first)) {
-      record.key_at += at;
-    }
-  };
-  add(conditions_, other.conditions_);
-  add(writes_, other.writes_);
+  shift(is_larger ? conditions_ : other.conditions_, at);
+  shift(is_larger ? writes_ : other.writes_, at);
+  append_records(conditions_, other.conditions_);
+  append_records(writes_, other.writes_);
   return *this;
 }
 

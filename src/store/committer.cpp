@@ -185,8 +185,7 @@ void Committer::gather(const Batch& batch) {
   ++last_;
   ++gathered_batches_;
   for (const Batch::Write& write : batch.writes()) {
-    rows_.gather(write.key, write.value, last_,
-                 write.is_new ? OnDisk::kNothing : OnDisk::kUnknown);
+    rows_.gather(write.key, write.value, last_, write.is_new ? OnDisk::kNothing : OnDisk::kUnknown);
   }
   const auto conditions = batch.conditions();
   for (std::size_t i = 0; i < conditions.size(); ++i) {

@@ -26,7 +26,8 @@ namespace holdfast::detail {
 }
 
 /// Which condition of `batch` is the first that does not hold, guards before all others; nothing if
-/// all hold. `version_of(i)` is the version of the key of condition `i`, or nothing if it is absent.
+/// all hold. `version_of(i)` is the version of the key of condition `i`, or nothing if there is
+/// none.
 template <std::invocable<std::size_t> VersionOf>
 [[nodiscard]] std::optional<std::size_t> broken_condition(const Batch& batch,
                                                           const VersionOf& version_of) {

@@ -174,8 +174,7 @@ KnownRows::Gaps::iterator KnownRows::gap_of(std::string_view key) {
   return !gap->second || key < *gap->second ? gap : gaps_.end();
 }
 
-Row& KnownRows::make(const HashedKey& key, std::optional<std::string_view> value,
-                     Version version) {
+Row& KnownRows::make(const HashedKey& key, std::optional<std::string_view> value, Version version) {
   if (spare_.empty()) {
     // A list owns it from here to `destroy`.
     spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
@@ -202,7 +201,8 @@ void KnownRows::assign(std::string& to, std::string_view bytes) const {
   if (to.capacity() > limits_.spare_bytes && bytes.size() < to.capacity() / 2) {
     to = std::string(bytes);
   } else {
-    to.assign(bytes);
+    to.clear();
+    to.append(bytes);
   }
 }
 

@@ -32,6 +32,8 @@ struct Row {
   [[nodiscard]] std::optional<std::string_view> value() const noexcept {
     return exists_ ? std::optional<std::string_view>(value_) : std::nullopt;
   }
+  /// What its key and its value have memory for.
+  [[nodiscard]] std::size_t capacity() const noexcept { return key.capacity() + value_.capacity(); }
   /// Otherwise it came and went between two writes: the disk need not hear of it.
   [[nodiscard]] bool is_for_the_disk() const noexcept {
     return exists_ || on_disk_ != OnDisk::kNothing;
@@ -95,7 +97,7 @@ struct KnownRowsLimits {
   std::size_t gaps = 4'096;
   /// Of those that are forgotten, so many are kept for rows to come, so that these need not ask for
   /// memory; and of a key or a value only this much of it.
-  std::size_t spare_rows = 1'024;
+  std::size_t spare_rows = 4'096;
   std::size_t spare_bytes = 1'024;
 };
 
@@ -131,6 +133,8 @@ class KnownRows {
   [[nodiscard]] bool has_kept_back() const noexcept { return has_kept_back_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
+  /// What was forgotten and is empty, to be used again.
+  [[nodiscard]] const RowList& spare() const noexcept { return spare_; }
   /// What was gathered, but for what is kept back. May be read without a lock until `wrote`.
   RowList take() noexcept;
   /// All that was gathered. May be read likewise.
@@ -204,7 +208,7 @@ class KnownRows {
   std::uint64_t gathering_ = 1;    // Counts them: each ends with `take`.
   std::uint64_t transaction_ = 1;  // For what is kept back: each ends with `take_all`.
   Gaps gaps_;
-  RowList spare_;  // To be used again, with their memory.
+  RowList spare_;
 };
 
 }  // namespace holdfast::detail

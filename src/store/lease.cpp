@@ -136,8 +136,8 @@ Task<std::optional<Lease>> renew(Store& store, Lease lease, Duration ttl) {
     record->set_token(lease.token);
     record->set_expires_at_ns((now + ttl).time_since_epoch().count());
     Batch batch;
-    batch.require_version(lease.key, entry->version).put_with(
-        lease.key, [&record](std::string& bytes) { record->AppendToString(&bytes); });
+    batch.require_version(lease.key, entry->version)
+        .put_with(lease.key, [&record](std::string& bytes) { record->AppendToString(&bytes); });
     const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       lease.valid_until = valid_until(asked_at, ttl);

@@ -211,7 +211,8 @@ void MemoryDisk::State::check_space(const Batch& batch) const {
   }
 }
 
-MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, const Batch& batch) {
+MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation,
+                                                      const Batch& batch) {
   News news(*this);
   const std::lock_guard lock(mutex_);
   refuse_the_dead(generation);
