@@ -33,19 +33,28 @@ void append_records(std::vector<Record>& records, std::vector<Record>& others) {
   }
 }
 
+/// The old memory is there until both are copied: they may lie in it. Not inlined, because there is
+/// room most of the time.
+[[gnu::noinline]] void append_to_more_memory(std::string& bytes, std::string_view key,
+                                             std::string_view value) {
+  std::string grown;
+  const std::size_t size = bytes.size() + key.size() + value.size();
+  grown.reserve(std::max({size, 2 * bytes.size(), kFirstBytes}));
+  grown.append(bytes).append(key).append(value);
+  bytes.swap(grown);
+}
+
 }  // namespace
 
 std::size_t Batch::add_bytes(std::string_view key, std::string_view value) {
   const std::size_t at = bytes_.size();
-  const std::size_t size = at + key.size() + value.size();
-  if (size <= bytes_.capacity()) {
-    bytes_.append(key).append(value);
+  if (bytes_.capacity() - at < key.size() + value.size()) {
+    append_to_more_memory(bytes_, key, value);
   } else {
-    // The old memory is there until both are copied: they may lie in it.
-    std::string grown;
-    grown.reserve(std::max({size, 2 * at, kFirstBytes}));
-    grown.append(bytes_).append(key).append(value);
-    bytes_.swap(grown);
+    bytes_.append(key);
+    if (!value.empty()) {
+      bytes_.append(value);
+    }
   }
   return at;
 }

@@ -63,7 +63,7 @@ class Committer {
   class Request final : public Completion {
    public:
     enum class Until : std::uint8_t { kDecided, kDurable };
-    Request(Committer& committer, Batch batch, Until until) noexcept
+    Request(Committer& committer, Batch&& batch, Until until) noexcept
         : committer_(committer), batch_(std::move(batch)), until_(until) {}
     /// A batch that is made in its own transaction.
     Request(Committer& committer, TransactionWork work) noexcept

@@ -199,7 +199,7 @@ void KnownRows::set(Row& row, std::optional<std::string_view> value, Version ver
 
 void KnownRows::assign(std::string& to, std::string_view bytes) const {
   if (to.capacity() > limits_.spare_bytes && bytes.size() < to.capacity() / 2) {
-    to = std::string(bytes);
+    std::string(bytes).swap(to);  // To assign it would keep the memory for a short one.
   } else {
     to.clear();
     to.append(bytes);
@@ -236,6 +236,7 @@ void KnownRows::forget_oldest() {
   recycle(row);
 }
 
+/// Of those that were forgotten: nothing is left in it but memory, and only so much of that.
 void KnownRows::recycle(Row& row) noexcept {
   if (spare_.size() >= limits_.spare_rows) {
     delete &row;  // NOLINT(cppcoreguidelines-owning-memory)
