@@ -62,7 +62,7 @@ class Batch {
   /// nobody else has. If it is erased again before it was written, it need not be written at all.
   Batch& put_new(std::string_view key, std::string_view value);
   /// These take the value from `append`, which adds its bytes to the end of the string that it is
-  /// given, and changes neither what is there already nor the batch. If it throws, nothing is put.
+  /// given, leaves alone what is there, and does not use the batch. If it throws, nothing is put.
   template <std::invocable<std::string&> Append>
   Batch& put_with(std::string_view key, const Append& append) {
     return write_with(key, Action::kPut, append);
