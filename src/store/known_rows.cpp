@@ -199,11 +199,10 @@ void KnownRows::set(Row& row, std::optional<std::string_view> value, Version ver
 
 void KnownRows::assign(std::string& to, std::string_view bytes) const {
   if (to.capacity() > limits_.spare_bytes && bytes.size() < to.capacity() / 2) {
-    std::string(bytes).swap(to);  // To assign it would keep the memory for a short one.
-  } else {
-    to.clear();
-    to.append(bytes);
+    std::string().swap(to);
   }
+  to.clear();
+  to.append(bytes);
 }
 
 void KnownRows::trim(std::size_t steps) {
@@ -236,14 +235,16 @@ void KnownRows::forget_oldest() {
   recycle(row);
 }
 
-/// Of those that were forgotten: nothing is left in it but memory, and only so much of that.
 void KnownRows::recycle(Row& row) noexcept {
   if (spare_.size() >= limits_.spare_rows) {
     delete &row;  // NOLINT(cppcoreguidelines-owning-memory)
     return;
   }
-  assign(row.key, {});
-  assign(row.value_, {});
+  for (std::string* const text : {&row.key, &row.value_}) {
+    if (text->capacity() > limits_.spare_bytes) {
+      std::string().swap(*text);
+    }
+  }
   spare_.push_front(row);  // The one that was used last is in the processor's caches.
 }
 

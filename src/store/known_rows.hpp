@@ -133,7 +133,7 @@ class KnownRows {
   [[nodiscard]] bool has_kept_back() const noexcept { return has_kept_back_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
-  /// What was forgotten and is empty, to be used again.
+  /// What was forgotten, to be written over.
   [[nodiscard]] const RowList& spare() const noexcept { return spare_; }
   /// What was gathered, but for what is kept back. May be read without a lock until `wrote`.
   RowList take() noexcept;

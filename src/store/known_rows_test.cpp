@@ -190,7 +190,6 @@ TEST(KnownRows, ARowThatIsForgottenLeavesItsMemoryToTheNextOne) {
   rows.wrote();
   rows.trim(2);
   EXPECT_EQ(rows.spare().size(), 2U);
-  EXPECT_EQ(rows.spare().bytes(), 0U);
   rows.gather(text_of(30), text_of(100), 2);
   rows.gather(keys[0], text_of(200), 2);
   EXPECT_EQ(memory_of(rows.gathered()), memory);
