@@ -90,8 +90,9 @@ TEST(Batch, ItsViewsAreRangesWithRandomAccess) {
   const auto is_erased = [](const Batch::Write& write) { return !write.value; };
   EXPECT_TRUE(std::any_of(writes.begin(), writes.end(), is_erased));
   std::vector<std::string_view> backwards;
-  for (const Batch::Condition& condition : batch.conditions() | std::views::reverse) {
-    backwards.push_back(condition.key);
+  const auto conditions = batch.conditions();
+  for (auto condition = conditions.end(); condition != conditions.begin();) {
+    backwards.push_back((*--condition).key);
   }
   EXPECT_EQ(backwards, (std::vector<std::string_view>{"epoch", "known", "new", "absent"}));
 }
