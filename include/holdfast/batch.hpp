@@ -7,8 +7,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include <holdfast/detail/batch_view.hpp>
 
 namespace holdfast {
 
@@ -27,19 +28,21 @@ using Version = std::uint64_t;
 /// ```
 ///
 /// All conditions are checked against the state before the batch. Of two writes to one key the
-/// later one counts. Keys and values are bytes, copied at the call.
+/// later one counts. Keys and values are bytes, copied at the call, also from this same batch.
 class Batch {
  public:
   enum class Kind : std::uint8_t { kAbsent, kNew, kVersion, kGuard };
+  /// As the batch has it: a view, as long as the batch is not changed, moved from or destroyed.
   struct Condition {
     Kind kind;
-    std::string key;
+    std::string_view key;
     Version version = 0;
   };
+  /// Likewise.
   struct Write {
-    std::string key;
-    std::optional<std::string> value;  ///< Nothing: the key is erased.
-    bool is_new = false;               ///< It was put as such.
+    std::string_view key;
+    std::optional<std::string_view> value;  ///< Nothing: the key is erased.
+    bool is_new = false;                    ///< It was put as such.
   };
 
   /// The key must not exist; otherwise the outcome is `Conflict`.
@@ -55,45 +58,85 @@ class Batch {
   Batch& guard(std::string_view key, Version version);
 
   Batch& put(std::string_view key, std::string_view value);
-  /// A string that is moved in need not be copied.
-  template <std::same_as<std::string> Value>
-  Batch& put(std::string_view key, Value&& value) {
-    return put_owned(std::string(key), std::forward<Value>(value));
-  }
-  template <std::same_as<std::string> Key, std::same_as<std::string> Value>
-  Batch& put(Key&& key, Value&& value) {
-    return put_owned(std::forward<Key>(key), std::forward<Value>(value));
-  }
   /// The same for a key that does not exist, which is not checked: such as one with an id that
   /// nobody else has. If it is erased again before it was written, it need not be written at all.
-  Batch& put_new(std::string key, std::string value);
+  Batch& put_new(std::string_view key, std::string_view value);
+  /// These take the value from `append`, which adds its bytes to the end of the string that it is
+  /// given, leaves alone what is there, and does not use the batch. If it throws, nothing is put.
+  template <std::invocable<std::string&> Append>
+  Batch& put_with(std::string_view key, const Append& append) {
+    return write_with(key, Action::kPut, append);
+  }
+  template <std::invocable<std::string&> Append>
+  Batch& put_new_with(std::string_view key, const Append& append) {
+    return write_with(key, Action::kPutNew, append);
+  }
   /// Erasing a key that does not exist is no error.
   Batch& erase(std::string_view key);
-  template <std::same_as<std::string> Key>
-  Batch& erase(Key&& key) {
-    return erase_owned(std::forward<Key>(key));
-  }
 
   /// Adds the conditions and writes of `other` behind those of this one.
   Batch& append(Batch other);
 
-  [[nodiscard]] const std::vector<Condition>& conditions() const noexcept { return conditions_; }
-  [[nodiscard]] const std::vector<Write>& writes() const noexcept { return writes_; }
+  /// Ranges with random access, in the order in which they were added. They and their elements are
+  /// views, as long as the batch is not changed, moved from or destroyed.
+  [[nodiscard]] auto conditions() const noexcept { return view<Condition>(conditions_); }
+  [[nodiscard]] auto writes() const noexcept { return view<Write>(writes_); }
   [[nodiscard]] std::size_t size() const noexcept { return conditions_.size() + writes_.size(); }
   /// Of all keys and values.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-
-  /// The writes, moved out.
-  [[nodiscard]] std::vector<Write> take_writes() && noexcept { return std::move(writes_); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.size(); }
 
  private:
-  Batch& put_owned(std::string key, std::string value, bool is_new = false);
-  Batch& erase_owned(std::string key);
-  Batch& add_condition(Kind kind, std::string_view key, Version version);
+  enum class Action : std::uint8_t { kPut, kPutNew, kErase };
+  struct ConditionRecord {
+    std::size_t key_at;
+    std::size_t key_size;
+    Version version;
+    Kind kind;
+    [[nodiscard]] Condition in(const char* bytes) const noexcept {
+      return {kind, {bytes + key_at, key_size}, version};
+    }
+  };
+  struct WriteRecord {
+    std::size_t key_at;
+    std::size_t key_size;
+    std::size_t value_size;  // The value lies behind the key.
+    Action action;
+    [[nodiscard]] Write in(const char* bytes) const noexcept {
+      const std::string_view key(bytes + key_at, key_size);
+      if (action == Action::kErase) {
+        return {key, std::nullopt};
+      }
+      return {key, std::string_view(key.data() + key.size(), value_size),
+              action == Action::kPutNew};
+    }
+  };
 
-  std::vector<Condition> conditions_;
-  std::vector<Write> writes_;
-  std::size_t bytes_ = 0;
+  template <class Element, class Record>
+  [[nodiscard]] detail::BatchView<Record, Element> view(
+      const std::vector<Record>& records) const noexcept {
+    return {records.data(), records.size(), bytes_.data()};
+  }
+  Batch& add_condition(Kind kind, std::string_view key, Version version);
+  Batch& add_write(std::string_view key, std::string_view value, Action action);
+  template <class Append>
+  Batch& write_with(std::string_view key, Action action, const Append& append) {
+    const std::size_t key_at = add_bytes(key, {});
+    try {
+      append(bytes_);
+      return add_write_at(key_at, key.size(), action);
+    } catch (...) {
+      bytes_.resize(key_at);
+      throw;
+    }
+  }
+  /// Of a write whose bytes are there, from `key_at` to the end.
+  Batch& add_write_at(std::size_t key_at, std::size_t key_size, Action action);
+  /// Returns where they are.
+  std::size_t add_bytes(std::string_view key, std::string_view value);
+
+  std::string bytes_;  // Of all keys and values.
+  std::vector<ConditionRecord> conditions_;
+  std::vector<WriteRecord> writes_;
 };
 
 }  // namespace holdfast

@@ -33,18 +33,19 @@ class Table {
     }
     return found;
   }
-  Version commit(Batch batch) {
-    const auto version_of = [&](const Batch::Condition& condition) {
-      const auto entry = find(condition.key);
+  Version commit(const Batch& batch) {
+    const auto version_of = [&](std::size_t condition) {
+      const auto entry = find(std::string(batch.conditions()[condition].key));
       return entry ? std::optional(entry->version) : std::nullopt;
     };
-    EXPECT_EQ(broken_condition(batch, version_of), nullptr) << "nobody else writes";
+    EXPECT_EQ(broken_condition(batch, version_of), std::nullopt) << "nobody else writes";
     ++version_;
-    for (Batch::Write& write : std::move(batch).take_writes()) {
+    for (const Batch::Write& write : batch.writes()) {
+      const std::string key(write.key);
       if (write.value) {
-        rows_.insert_or_assign(write.key, Entry{write.key, *write.value, version_});
+        rows_.insert_or_assign(key, Entry{key, std::string(*write.value), version_});
       } else {
-        rows_.erase(write.key);
+        rows_.erase(key);
       }
     }
     return version_;

@@ -511,20 +511,20 @@ TEST_F(EngineCrashTest, ALostRowLeavesNoHoleInTheJournal) {
   Process& one = process();
   Process& far = client();
   const auto started = run(one, one.engine->start(kNapsBetween));
-  std::vector<Batch::Write> lost;
+  Batch lost;
   std::vector<Entry> before;
   one.store->before_commit = [&](const Batch& batch) {
     const auto is_row = [](const Batch::Write& write) { return write.key.starts_with("journal/"); };
     if (std::any_of(batch.writes().begin(), batch.writes().end(), is_row)) {
       one.store->before_commit = nullptr;
-      lost = batch.writes();
+      lost = batch;
       before = run_in_between(far, far.store->scan("inbox/")).entries;
     }
   };
   run(one, one.engine->signal(started.id(), "number", 1));
   ASSERT_EQ(before.size(), 1U);
   Batch loss;
-  for (const Batch::Write& write : lost) {
+  for (const Batch::Write& write : lost.writes()) {
     loss.erase(write.key);
   }
   static_cast<void>(run(far, far.store->commit(std::move(loss))));

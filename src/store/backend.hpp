@@ -21,8 +21,8 @@ namespace holdfast::detail {
 /// What a transaction makes of a key. Points into the committer's memory.
 struct Change {
   std::string_view key;
-  const std::string* value;  ///< Null: erase it.
-  Version version;
+  std::optional<std::string_view> value;  ///< Nothing: erase it.
+  Version version = 0;
   bool must_be_new = false;  ///< If the disk has it, nothing is written: `StoreBusy`.
 };
 

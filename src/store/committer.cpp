@@ -39,10 +39,10 @@ std::string text_of(const std::exception_ptr& error) {
 }
 
 std::optional<Entry> entry_of(std::string_view key, const Row& row) {
-  if (!row.value) {
+  if (!row.exists()) {
     return std::nullopt;
   }
-  return Entry{std::string(key), *row.value, row.version};
+  return Entry{std::string(key), std::string(*row.value()), row.version};
 }
 
 /// By key, as that is how the disk has them.
@@ -51,8 +51,7 @@ std::vector<Change> changes_of(const RowList& rows) {
   changes.reserve(rows.size());
   rows.for_each([&](const Row& row) {
     if (row.is_for_the_disk()) {
-      changes.push_back(
-          {row.key, row.value ? &*row.value : nullptr, row.version, row.must_be_new()});
+      changes.push_back({row.key, row.value(), row.version, row.must_be_new()});
     }
   });
   if (!std::ranges::is_sorted(changes, {}, &Change::key)) {
@@ -166,40 +165,33 @@ bool Committer::complete_when_decided(Request& request) {
   return false;
 }
 
-CommitOutcome Committer::decide(Batch& batch) {
-  const auto row_of = [&](const Batch::Condition& condition) {
-    return looked_up_[static_cast<std::size_t>(&condition - batch.conditions().data())];
+CommitOutcome Committer::decide(const Batch& batch) {
+  const auto version_of = [&](std::size_t condition) {
+    const Row* const row = looked_up_[condition];
+    return row != nullptr && row->exists() ? std::optional(row->version) : std::nullopt;
   };
-  const auto version_of = [&](const Batch::Condition& condition) {
-    const Row* const row = row_of(condition);
-    return row != nullptr && row->value ? std::optional(row->version) : std::nullopt;
-  };
-  if (const Batch::Condition* broken = broken_condition(batch, version_of)) {
-    return refusal(*broken, entry_of(broken->key, *row_of(*broken)));
+  if (const auto broken = broken_condition(batch, version_of)) {
+    const Batch::Condition condition = batch.conditions()[*broken];
+    return refusal(condition, entry_of(condition.key, *looked_up_[*broken]));
   }
   gather(batch);
   return Committed{last_};
 }
 
-void Committer::gather(Batch& batch) {
+void Committer::gather(const Batch& batch) {
   if (batch.writes().empty()) {
     return;
   }
   ++last_;
   ++gathered_batches_;
-  const auto& conditions = batch.conditions();
-  const auto is_later = [&](const auto& condition) { return is_checked_later(condition); };
-  const auto first_later = std::find_if(conditions.begin(), conditions.end(), is_later);
-  const auto is_to_be_checked = [&](const std::string& key) {
-    return std::any_of(first_later, conditions.end(), [&](const auto& condition) {
-      return is_later(condition) && condition.key == key && rows_.find_row(key) == nullptr;
-    });
-  };
-  for (Batch::Write& write : std::move(batch).take_writes()) {
-    const OnDisk on_disk = write.is_new                  ? OnDisk::kNothing
-                           : is_to_be_checked(write.key) ? OnDisk::kNothingToBeChecked
-                                                         : OnDisk::kUnknown;
-    rows_.gather(std::move(write.key), std::move(write.value), last_, on_disk);
+  for (const Batch::Write& write : batch.writes()) {
+    rows_.gather(write.key, write.value, last_, write.is_new ? OnDisk::kNothing : OnDisk::kUnknown);
+  }
+  const auto conditions = batch.conditions();
+  for (std::size_t i = 0; i < conditions.size(); ++i) {
+    if (looked_up_[i] == nullptr) {
+      rows_.check_when_written(conditions[i].key);
+    }
   }
 }
 
@@ -526,11 +518,11 @@ void Committer::fetch(Lock& lock, const std::vector<Request*>& requests) {
 
 void Committer::learn(std::string_view key, Backend::Found found) {
   if (found.entry) {
-    rows_.learn(std::string(key), std::move(found.entry->value), found.entry->version);
+    rows_.learn(key, found.entry->value, found.entry->version);
   } else if (found.next_known) {
     rows_.learn_gap(std::string(key), std::move(found.next));
   } else {
-    rows_.learn(std::string(key), std::nullopt, 0);
+    rows_.learn(key, std::nullopt, 0);
   }
 }
 

@@ -63,7 +63,7 @@ class Committer {
   class Request final : public Completion {
    public:
     enum class Until : std::uint8_t { kDecided, kDurable };
-    Request(Committer& committer, Batch batch, Until until) noexcept
+    Request(Committer& committer, Batch&& batch, Until until) noexcept
         : committer_(committer), batch_(std::move(batch)), until_(until) {}
     /// A batch that is made in its own transaction.
     Request(Committer& committer, TransactionWork work) noexcept
@@ -208,8 +208,8 @@ class Committer {
   void look_up_fetched(const Batch& batch);
   /// After `look_up`. False: it is decided, and waits for the disk.
   [[nodiscard]] bool complete_when_decided(Request& request);
-  [[nodiscard]] CommitOutcome decide(Batch& batch);
-  void gather(Batch& batch);
+  [[nodiscard]] CommitOutcome decide(const Batch& batch);
+  void gather(const Batch& batch);
   [[nodiscard]] bool has_to_be_read(const Batch::Condition& condition);
   /// When it is written.
   [[nodiscard]] bool is_checked_later(const Batch::Condition& condition) const noexcept;

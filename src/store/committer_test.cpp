@@ -93,10 +93,10 @@ class ScriptedDisk final : public Backend {
     rethrow_failure();
     groups_.push_back(changes.size());
     for (const auto& [key, change] : changes) {
-      if (change.value == nullptr) {
+      if (!change.value) {
         rows_.erase(key);
       } else {
-        rows_[key] = {*change.value, change.version};
+        rows_[key] = {std::string(*change.value), change.version};
       }
     }
     last_ = last;

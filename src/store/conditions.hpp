@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,18 +25,22 @@ namespace holdfast::detail {
   return version == condition.version;
 }
 
-/// The first condition of `batch` that does not hold, guards before all others; null if all hold.
-/// `version_of(condition)` is the version of its key, or nothing if it is absent.
-template <std::invocable<const Batch::Condition&> VersionOf>
-const Batch::Condition* broken_condition(const Batch& batch, const VersionOf& version_of) {
-  const Batch::Condition* broken = nullptr;
-  for (const Batch::Condition& condition : batch.conditions()) {
+/// Which condition of `batch` is the first that does not hold, guards before all others; nothing if
+/// all hold. `version_of(i)` is the version of the key of condition `i`, or nothing if there is
+/// none.
+template <std::invocable<std::size_t> VersionOf>
+[[nodiscard]] std::optional<std::size_t> broken_condition(const Batch& batch,
+                                                          const VersionOf& version_of) {
+  const auto conditions = batch.conditions();
+  std::optional<std::size_t> broken;
+  for (std::size_t i = 0; i < conditions.size(); ++i) {
+    const Batch::Condition condition = conditions[i];
     const bool guard = condition.kind == Batch::Kind::kGuard;
-    if ((broken == nullptr || guard) && !holds(condition, version_of(condition))) {
+    if ((!broken || guard) && !holds(condition, version_of(i))) {
+      broken = i;
       if (guard) {
-        return &condition;
+        return broken;
       }
-      broken = &condition;
     }
   }
   return broken;
@@ -45,9 +50,9 @@ const Batch::Condition* broken_condition(const Batch& batch, const VersionOf& ve
 [[nodiscard]] inline CommitOutcome refusal(const Batch::Condition& broken,
                                            std::optional<Entry> current) {
   if (broken.kind == Batch::Kind::kGuard) {
-    return Fenced{broken.key, broken.version, std::move(current)};
+    return Fenced{std::string(broken.key), broken.version, std::move(current)};
   }
-  return Conflict{broken.key, std::move(current)};
+  return Conflict{std::string(broken.key), std::move(current)};
 }
 
 }  // namespace holdfast::detail

@@ -34,9 +34,7 @@ Row& RowList::pop() noexcept {
   if (size_ > 2) {
     const Row& next = *row.next_;
     fetch_ahead(next.key.data());
-    if (next.value) {
-      fetch_ahead(next.value->data());
-    }
+    fetch_ahead(next.value_.data());
     fetch_ahead(next.next_, sizeof(Row));
   }
   remove(row);
@@ -90,7 +88,7 @@ const Row* KnownRows::find(std::string_view key) {
   return gap_of(key) == gaps_.end() ? nullptr : &kAbsent;
 }
 
-void KnownRows::gather(std::string key, std::optional<std::string> value, Version version,
+void KnownRows::gather(std::string_view key, std::optional<std::string_view> value, Version version,
                        OnDisk on_disk) {
   const HashedKey hashed(key);
   const auto place = index_.find(hashed);
@@ -104,13 +102,12 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
       return;
     }
     same->bytes_ -= RowList::bytes_of(row);
-    row.value = std::move(value);
-    row.version = version;
+    set(row, value, version);
     same->bytes_ += RowList::bytes_of(row);
     return;
   }
   const bool is_new = on_disk == OnDisk::kNothing;
-  Row& row = make(std::move(key), hashed.hash, std::move(value), version);
+  Row& row = make(hashed, value, version);
   row.gathering_ = is_new ? transaction_ : gathering_;
   row.on_disk_ = on_disk;
   (is_new ? kept_back_ : gathered_).push(row);
@@ -120,6 +117,13 @@ void KnownRows::gather(std::string key, std::optional<std::string> value, Versio
   } else {
     row.supersedes_ = true;
     std::exchange(place->row, &row)->superseded_ = true;
+  }
+}
+
+void KnownRows::check_when_written(std::string_view key) {
+  const auto place = index_.find(HashedKey(key));
+  if (place != index_.end() && place->row->on_disk_ == OnDisk::kUnknown) {
+    place->row->on_disk_ = OnDisk::kNothingToBeChecked;
   }
 }
 
@@ -145,9 +149,9 @@ RowList KnownRows::take_all() noexcept {
   return take();
 }
 
-void KnownRows::learn(std::string key, std::optional<std::string> value, Version version) {
-  const std::size_t hash = HashedKey(key).hash;
-  Row& row = make(std::move(key), hash, std::move(value), version);
+void KnownRows::learn(std::string_view key, std::optional<std::string_view> value,
+                      Version version) {
+  Row& row = make(HashedKey(key), value, version);
   on_disk_.push(row);
   index_.insert({&row});
 }
@@ -170,23 +174,35 @@ KnownRows::Gaps::iterator KnownRows::gap_of(std::string_view key) {
   return !gap->second || key < *gap->second ? gap : gaps_.end();
 }
 
-Row& KnownRows::make(std::string key, std::size_t hash, std::optional<std::string> value,
-                     Version version) {
+Row& KnownRows::make(const HashedKey& key, std::optional<std::string_view> value, Version version) {
   if (spare_.empty()) {
     // A list owns it from here to `destroy`.
     spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
   }
   Row& row = spare_.pop();
-  row.key = std::move(key);
-  row.hash_ = hash;
-  row.value = std::move(value);
-  row.version = version;
+  assign(row.key, key.key);
+  row.hash_ = key.hash;
+  set(row, value, version);
   row.gathering_ = 0;
   row.supersedes_ = false;
   row.superseded_ = false;
   row.on_disk_ = OnDisk::kUnknown;
   row.used_ = false;
   return row;
+}
+
+void KnownRows::set(Row& row, std::optional<std::string_view> value, Version version) const {
+  assign(row.value_, value.value_or(std::string_view()));
+  row.exists_ = value.has_value();
+  row.version = version;
+}
+
+void KnownRows::assign(std::string& to, std::string_view bytes) const {
+  if (to.capacity() > limits_.spare_bytes && bytes.size() < to.capacity() / 2) {
+    std::string().swap(to);
+  }
+  to.clear();
+  to.append(bytes);
 }
 
 void KnownRows::trim(std::size_t steps) {
@@ -210,7 +226,7 @@ void KnownRows::forget_oldest() {
     return;
   }
   index_.erase(Place{&row});
-  if (const auto gap = gap_of(row.key); row.value && gap != gaps_.end()) {
+  if (const auto gap = gap_of(row.key); row.exists() && gap != gaps_.end()) {
     // What lies behind it stays a gap: that is where keys go that are made in their order.
     auto rest = gaps_.extract(gap);
     rest.key().assign(row.key).push_back('\0');
@@ -220,8 +236,15 @@ void KnownRows::forget_oldest() {
 }
 
 void KnownRows::recycle(Row& row) noexcept {
-  row.key.clear();
-  row.value.reset();
+  if (spare_.size() >= limits_.spare_rows) {
+    delete &row;  // NOLINT(cppcoreguidelines-owning-memory)
+    return;
+  }
+  for (std::string* const text : {&row.key, &row.value_}) {
+    if (text->capacity() > limits_.spare_bytes) {
+      std::string().swap(*text);
+    }
+  }
   spare_.push_front(row);  // The one that was used last is in the processor's caches.
 }
 

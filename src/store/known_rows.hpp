@@ -25,20 +25,28 @@ enum class OnDisk : std::uint8_t {
 /// What is known of a key.
 struct Row {
   std::string key;
-  std::optional<std::string> value;  ///< Nothing: it does not exist.
-  Version version = 0;               ///< Of the commit that made it so; 0 if that is not known.
+  Version version = 0;  ///< Of the commit that made it so; 0 if that is not known.
 
-  /// It came and went between two writes: the disk need not hear of it.
+  [[nodiscard]] bool exists() const noexcept { return exists_; }
+  /// Nothing: it does not exist.
+  [[nodiscard]] std::optional<std::string_view> value() const noexcept {
+    return exists_ ? std::optional<std::string_view>(value_) : std::nullopt;
+  }
+  /// What its key and its value have memory for.
+  [[nodiscard]] std::size_t capacity() const noexcept { return key.capacity() + value_.capacity(); }
+  /// Otherwise it came and went between two writes: the disk need not hear of it.
   [[nodiscard]] bool is_for_the_disk() const noexcept {
-    return value || on_disk_ != OnDisk::kNothing;
+    return exists_ || on_disk_ != OnDisk::kNothing;
   }
   [[nodiscard]] bool must_be_new() const noexcept {
-    return value && on_disk_ == OnDisk::kNothingToBeChecked;
+    return exists_ && on_disk_ == OnDisk::kNothingToBeChecked;
   }
 
  private:
   friend class RowList;
   friend class KnownRows;
+  std::string value_;  // Empty if it does not exist.
+  bool exists_ = false;
   Row* next_ = nullptr;
   Row* previous_ = nullptr;            // Not of the first one.
   std::size_t hash_ = 0;               // Of the key, which is in no cache when it is forgotten.
@@ -67,7 +75,7 @@ class RowList {
  private:
   friend class KnownRows;
   [[nodiscard]] static std::size_t bytes_of(const Row& row) noexcept {
-    return row.key.size() + (row.value ? row.value->size() : 0);
+    return row.key.size() + row.value_.size();
   }
   void push(Row& row) noexcept;
   void push_front(Row& row) noexcept;
@@ -87,6 +95,10 @@ struct KnownRowsLimits {
   std::size_t rows = 8'192;
   std::size_t bytes = std::size_t{16} << 20;
   std::size_t gaps = 4'096;
+  /// Of those that are forgotten, so many are kept for rows to come, so that these need not ask for
+  /// memory; and of a key or a value only this much of it.
+  std::size_t spare_rows = 4'096;
+  std::size_t spare_bytes = 1'024;
 };
 
 /// What batches have written, until it is on the disk; and what the disk has, as far as it need not
@@ -108,8 +120,11 @@ class KnownRows {
   /// The same, but null also if it is not there because it lies in a gap: that is quicker to know.
   [[nodiscard]] const Row* find_row(std::string_view key);
 
-  void gather(std::string key, std::optional<std::string> value, Version version,
+  void gather(std::string_view key, std::optional<std::string_view> value, Version version,
               OnDisk on_disk = OnDisk::kUnknown);
+  /// After a batch was gathered, for a key of which no row was found before: if it wrote one, the
+  /// disk has none, which is to be checked by whoever writes it. Not if it was put as a new one.
+  void check_when_written(std::string_view key);
   [[nodiscard]] const RowList& gathered() const noexcept { return gathered_; }
   /// What was gathered, and is left by `take`, as it is new.
   [[nodiscard]] const RowList& kept_back() const noexcept { return kept_back_; }
@@ -118,6 +133,8 @@ class KnownRows {
   [[nodiscard]] bool has_kept_back() const noexcept { return has_kept_back_; }
   /// What is on the disk, as far as it is kept.
   [[nodiscard]] const RowList& kept() const noexcept { return on_disk_; }
+  /// What was forgotten, to be written over.
+  [[nodiscard]] const RowList& spare() const noexcept { return spare_; }
   /// What was gathered, but for what is kept back. May be read without a lock until `wrote`.
   RowList take() noexcept;
   /// All that was gathered. May be read likewise.
@@ -127,7 +144,7 @@ class KnownRows {
   void wrote() noexcept { on_disk_.append(taken_); }
 
   /// What the disk has of a key that was not found.
-  void learn(std::string key, std::optional<std::string> value, Version version);
+  void learn(std::string_view key, std::optional<std::string_view> value, Version version);
   /// It has no row from that key up to, and without, `end`; nothing: to the very end.
   void learn_gap(std::string first, std::optional<std::string> end);
 
@@ -173,7 +190,10 @@ class KnownRows {
   [[nodiscard]] Gaps::iterator gap_of(std::string_view key);
   /// That a write may still change; null: it has been taken, or is on the disk.
   [[nodiscard]] RowList* list_to_be_written(const Row& row) noexcept;
-  Row& make(std::string key, std::size_t hash, std::optional<std::string> value, Version version);
+  Row& make(const HashedKey& key, std::optional<std::string_view> value, Version version);
+  /// To memory of its own, which is given back if it is large and most of it is not used any more.
+  void assign(std::string& to, std::string_view bytes) const;
+  void set(Row& row, std::optional<std::string_view> value, Version version) const;
   void forget_oldest();
   void recycle(Row& row) noexcept;
   static void destroy(RowList& rows) noexcept;
@@ -188,7 +208,7 @@ class KnownRows {
   std::uint64_t gathering_ = 1;    // Counts them: each ends with `take`.
   std::uint64_t transaction_ = 1;  // For what is kept back: each ends with `take_all`.
   Gaps gaps_;
-  RowList spare_;  // To be used again: what they have of memory need not be asked for.
+  RowList spare_;
 };
 
 }  // namespace holdfast::detail

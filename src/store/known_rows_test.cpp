@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +29,7 @@ TEST(KnownRows, OfTwoWritesInOneGatheringTheLaterOneCounts) {
   rows.gather("a", "second", 3);
   EXPECT_EQ(keys_of(rows.gathered()), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(rows.gathered().bytes(), 2U + 6U + 5U);
-  EXPECT_EQ(rows.find("a")->value, "second");
+  EXPECT_EQ(rows.find("a")->value(), "second");
   EXPECT_EQ(rows.find("a")->version, 3U);
 }
 
@@ -35,8 +38,8 @@ TEST(KnownRows, WhatWasTakenStaysAsItIs) {
   rows.gather("a", "first", 1);
   const RowList taken = rows.take();
   rows.gather("a", "second", 2);
-  taken.for_each([](const Row& row) { EXPECT_EQ(row.value, "first"); });
-  EXPECT_EQ(rows.find("a")->value, "second");
+  taken.for_each([](const Row& row) { EXPECT_EQ(row.value(), "first"); });
+  EXPECT_EQ(rows.find("a")->value(), "second");
   EXPECT_EQ(rows.gathered().size(), 1U);
 }
 
@@ -69,7 +72,7 @@ TEST(KnownRows, OfANewRowThatCameAndWentInPlaceOfAnOlderOneIsKnownThatItIsGone) 
   rows.gather("a", "again", 2, OnDisk::kNothing);
   rows.gather("a", std::nullopt, 3);
   ASSERT_NE(rows.find("a"), nullptr) << "the disk has it still";
-  EXPECT_FALSE(rows.find("a")->value);
+  EXPECT_FALSE(rows.find("a")->value());
   EXPECT_EQ(count_for_the_disk(on_its_way), 1U);
   EXPECT_EQ(count_for_the_disk(rows.take_all()), 0U);
 }
@@ -111,7 +114,7 @@ TEST(KnownRows, WhatIsNewIsTakenLastAndMayGoUntilThen) {
 
   rows.gather("c", std::nullopt, 3);
   EXPECT_EQ(rows.gathered().size(), 1U) << "what was taken stays as it is";
-  last.for_each([](const Row& row) { EXPECT_TRUE(row.value); });
+  last.for_each([](const Row& row) { EXPECT_TRUE(row.exists()); });
 }
 
 TEST(KnownRows, WhatWasReadIsGatheredWhenItIsWritten) {
@@ -128,9 +131,101 @@ TEST(KnownRows, InAGapThereIsNothingButWhatWasWritten) {
   EXPECT_EQ(rows.find("a"), nullptr);
   EXPECT_EQ(rows.find("y"), nullptr);
   ASSERT_NE(rows.find("c"), nullptr);
-  EXPECT_FALSE(rows.find("c")->value);
+  EXPECT_FALSE(rows.find("c")->value());
   rows.gather("c", "v", 1);
-  EXPECT_EQ(rows.find("c")->value, "v");
+  EXPECT_EQ(rows.find("c")->value(), "v");
+}
+
+TEST(KnownRows, WhatABatchHasToBeNewIsCheckedWhenItIsWritten) {
+  KnownRows rows;
+  rows.gather("a", "v", 1);
+  rows.gather("b", "v", 1, OnDisk::kNothing);
+  rows.gather("c", std::nullopt, 1);
+  rows.gather("d", "v", 1);
+  for (const char* key : {"a", "b", "c", "none"}) {
+    rows.check_when_written(key);
+  }
+  EXPECT_TRUE(rows.find("a")->must_be_new());
+  EXPECT_FALSE(rows.find("b")->must_be_new()) << "it cannot be there";
+  EXPECT_FALSE(rows.find("c")->must_be_new()) << "it is erased";
+  EXPECT_FALSE(rows.find("d")->must_be_new());
+  EXPECT_TRUE(rows.kept_back().size() == 1 && rows.gathered().size() == 3);
+  rows.gather("a", "changed", 2);
+  EXPECT_TRUE(rows.find("a")->must_be_new()) << "the disk has not heard of it";
+}
+
+std::string text_of(std::size_t size) { return std::string(size, 'x'); }
+
+/// Writes rows with such keys and values, and forgets them.
+void write_and_forget(KnownRows& rows, const std::vector<std::string>& keys,
+                      std::size_t value_size) {
+  for (const std::string& key : keys) {
+    rows.gather(key, text_of(value_size), 1);
+  }
+  static_cast<void>(rows.take_all());
+  rows.wrote();
+  rows.trim(keys.size());
+  ASSERT_TRUE(rows.kept().empty());
+}
+
+/// Where the bytes of the rows are.
+std::vector<const void*> memory_of(const RowList& list) {
+  std::vector<const void*> memory;
+  list.for_each([&](const Row& row) {
+    memory.push_back(row.key.data());
+    memory.push_back(row.value()->data());
+  });
+  std::sort(memory.begin(), memory.end());
+  return memory;
+}
+
+TEST(KnownRows, ARowThatIsForgottenLeavesItsMemoryToTheNextOne) {
+  const std::vector<std::string> keys = {text_of(31), text_of(32)};
+  KnownRows rows({.rows = 0});
+  for (const std::string& key : keys) {
+    rows.gather(key, text_of(200), 1);
+  }
+  const auto memory = memory_of(rows.gathered());
+  static_cast<void>(rows.take_all());
+  rows.wrote();
+  rows.trim(2);
+  EXPECT_EQ(rows.spare().size(), 2U);
+  rows.gather(text_of(30), text_of(100), 2);
+  rows.gather(keys[0], text_of(200), 2);
+  EXPECT_EQ(memory_of(rows.gathered()), memory);
+  EXPECT_EQ(rows.gathered().bytes(), 30U + 100U + 31U + 200U);
+  EXPECT_EQ(rows.find(keys[0])->value(), text_of(200));
+}
+
+TEST(KnownRows, ARowThatCameAndWentLeavesItsMemoryToTheNextOne) {
+  KnownRows rows;
+  rows.gather(text_of(30), text_of(200), 1, OnDisk::kNothing);
+  const auto memory = memory_of(rows.kept_back());
+  rows.gather(text_of(30), std::nullopt, 2);
+  EXPECT_EQ(rows.spare().size(), 1U);
+  rows.gather(text_of(20), text_of(100), 3);
+  EXPECT_EQ(memory_of(rows.gathered()), memory);
+}
+
+TEST(KnownRows, SpareRowsAreFewAndSmall) {
+  KnownRows rows({.rows = 0, .spare_rows = 2, .spare_bytes = 500});
+  write_and_forget(rows, {"a", text_of(1'000), "c", "d"}, 100'000);
+  EXPECT_EQ(rows.spare().size(), 2U);
+  rows.spare().for_each([](const Row& row) { EXPECT_LE(row.capacity(), 2U * 500U); });
+}
+
+TEST(KnownRows, AValueThatIsWrittenOverMayGrowAndShrink) {
+  KnownRows rows({.spare_bytes = 500});
+  for (const std::size_t size : {10U, 1'000U, 100'000U, 400U, 40'000U, 0U, 300U}) {
+    SCOPED_TRACE(size);
+    rows.gather("a", text_of(size), 1);
+    EXPECT_EQ(rows.find("a")->value(), text_of(size));
+    EXPECT_EQ(rows.gathered().bytes(), 1U + size);
+    EXPECT_LE(rows.find("a")->capacity(), 2U * std::max<std::size_t>(size, 500U));
+  }
+  rows.gather("a", std::nullopt, 2);
+  EXPECT_FALSE(rows.find("a")->exists());
+  EXPECT_EQ(rows.gathered().bytes(), 1U);
 }
 
 /// Does to a store and to what is known of it what the committer does, in an order from a seed.
@@ -191,7 +286,7 @@ class World {
     return key.insert(0, 2 - key.size(), '0');
   }
   std::string any_key() { return key(below(kKeys)); }
-  static void set(Map& map, const std::string& key, const std::optional<std::string>& value) {
+  static void set(Map& map, const std::string& key, std::optional<std::string_view> value) {
     if (value) {
       map[key] = *value;
     } else {
@@ -248,7 +343,7 @@ class World {
   void write_to_disk(const RowList& rows) {
     rows.for_each([&](const Row& row) {
       if (row.is_for_the_disk()) {
-        set(transaction_, row.key, row.value);
+        set(transaction_, row.key, row.value());
       }
     });
   }
@@ -269,7 +364,8 @@ class World {
       return;
     }
     ++known_;
-    ASSERT_EQ(row->value, there == newest_.end() ? std::nullopt : std::optional(there->second))
+    ASSERT_EQ(row->value(), there == newest_.end() ? std::nullopt
+                                                   : std::optional<std::string_view>(there->second))
         << "of " << key;
   }
 

@@ -100,7 +100,9 @@ Task<LeaseAnswer> acquire(Store& store, Request request) {
     } else {
       batch.require_absent(request.key);
     }
-    batch.put(request.key, new_record(request, now).SerializeAsString());
+    batch.put_with(request.key, [record = new_record(request, now)](std::string& bytes) {
+      record.AppendToString(&bytes);
+    });
     const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       co_return Lease{request.key, request.owner, outcome->committed()->version,
@@ -134,7 +136,8 @@ Task<std::optional<Lease>> renew(Store& store, Lease lease, Duration ttl) {
     record->set_token(lease.token);
     record->set_expires_at_ns((now + ttl).time_since_epoch().count());
     Batch batch;
-    batch.require_version(lease.key, entry->version).put(lease.key, record->SerializeAsString());
+    batch.require_version(lease.key, entry->version)
+        .put_with(lease.key, [&record](std::string& bytes) { record->AppendToString(&bytes); });
     const auto outcome = co_await detail::commit_or_lose_sight(store, std::move(batch));
     if (outcome && outcome->committed() != nullptr) {
       lease.valid_until = valid_until(asked_at, ttl);

@@ -115,20 +115,20 @@ void MemoryDisk::State::refuse_the_dead(std::uint64_t generation) const {
   }
 }
 
-std::optional<Version> MemoryDisk::State::version_of(const std::string& key) const {
+std::optional<Version> MemoryDisk::State::version_of(std::string_view key) const {
   const auto found = rows_.find(key);
   return found == rows_.end() ? std::nullopt : std::optional(found->second.version);
 }
 
-std::optional<Entry> MemoryDisk::State::entry_of(const std::string& key) const {
+std::optional<Entry> MemoryDisk::State::entry_of(std::string_view key) const {
   const auto found = rows_.find(key);
   if (found == rows_.end()) {
     return std::nullopt;
   }
-  return Entry{key, found->second.value, found->second.version};
+  return Entry{std::string(key), found->second.value, found->second.version};
 }
 
-std::optional<Entry> MemoryDisk::State::get(std::uint64_t generation, const std::string& key,
+std::optional<Entry> MemoryDisk::State::get(std::uint64_t generation, std::string_view key,
                                             Read read) const {
   const std::lock_guard lock(mutex_);
   refuse_the_dead(generation);
@@ -137,7 +137,8 @@ std::optional<Entry> MemoryDisk::State::get(std::uint64_t generation, const std:
     for (const Unsynced& unsynced : unsynced_) {
       for (const auto& [changed, before] : unsynced.before) {
         if (changed == key) {
-          return before ? std::optional(Entry{key, before->value, before->version}) : std::nullopt;
+          return before ? std::optional(Entry{changed, before->value, before->version})
+                        : std::nullopt;
         }
       }
     }
@@ -185,7 +186,9 @@ void MemoryDisk::State::disturb(const Batch& batch, News& news) {
     const auto row = rows_.find(condition.key);
     if (condition.kind == Batch::Kind::kVersion && row != rows_.end() &&
         row->second.version == condition.version) {
-      write({{condition.key, row->second.value}}, news);
+      Batch same;
+      same.put(condition.key, row->second.value);
+      write(same, news);
       return;
     }
   }
@@ -208,7 +211,8 @@ void MemoryDisk::State::check_space(const Batch& batch) const {
   }
 }
 
-MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, Batch batch) {
+MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation,
+                                                      const Batch& batch) {
   News news(*this);
   const std::lock_guard lock(mutex_);
   refuse_the_dead(generation);
@@ -221,7 +225,7 @@ MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, 
   const bool fails_before = fails && fails_before_it_is_applied(crashes);
   std::optional<CommitOutcome> outcome;
   if (!fails_before) {
-    outcome = apply(std::move(batch), news);
+    outcome = apply(batch, news);
   }
   if (crashes) {
     lose_power();
@@ -232,33 +236,35 @@ MemoryDisk::State::Decision MemoryDisk::State::commit(std::uint64_t generation, 
   return {*std::move(outcome), unsynced_.empty() ? std::nullopt : std::optional(last_)};
 }
 
-CommitOutcome MemoryDisk::State::apply(Batch batch, News& news) {
+CommitOutcome MemoryDisk::State::apply(const Batch& batch, News& news) {
   if (chance(faults_.conflict_chance)) {
     disturb(batch, news);
   }
-  const Batch::Condition* broken = detail::broken_condition(
-      batch, [&](const auto& condition) { return version_of(condition.key); });
-  if (broken != nullptr) {
-    return detail::refusal(*broken, entry_of(broken->key));
+  const auto conditions = batch.conditions();
+  const auto broken = detail::broken_condition(
+      batch, [&](std::size_t condition) { return version_of(conditions[condition].key); });
+  if (broken) {
+    return detail::refusal(conditions[*broken], entry_of(conditions[*broken].key));
   }
   check_space(batch);
   ++commits_;
-  return Committed{write(std::move(batch).take_writes(), news)};
+  return Committed{write(batch, news)};
 }
 
-Version MemoryDisk::State::write(std::vector<Batch::Write> writes, News& news) {
-  if (writes.empty()) {
+Version MemoryDisk::State::write(const Batch& batch, News& news) {
+  if (batch.writes().empty()) {
     return last_;
   }
   const Version version = ++last_;
   const bool at_once = faults_.sync_delay_max == Duration::zero() && unsynced_.empty();
   Unsynced unsynced{version, {}, {}};
-  for (Batch::Write& write : writes) {
-    std::optional<Row> before = replace(write.key, std::move(write.value), version);
+  for (const Batch::Write& write : batch.writes()) {
+    std::optional<Row> before =
+        replace(write.key, std::optional<std::string>(write.value), version);
     if (at_once) {
-      news.add(std::move(write.key));
+      news.add(write.key);
     } else {
-      unsynced.before.emplace_back(std::move(write.key), std::move(before));
+      unsynced.before.emplace_back(write.key, std::move(before));
     }
   }
   if (!at_once) {
@@ -267,7 +273,7 @@ Version MemoryDisk::State::write(std::vector<Batch::Write> writes, News& news) {
   return version;
 }
 
-std::optional<MemoryDisk::State::Row> MemoryDisk::State::replace(const std::string& key,
+std::optional<MemoryDisk::State::Row> MemoryDisk::State::replace(std::string_view key,
                                                                  std::optional<std::string> value,
                                                                  Version version) {
   const auto found = rows_.lower_bound(key);
@@ -360,8 +366,8 @@ void MemoryDisk::State::sync_all(std::uint64_t generation) noexcept {
 
 std::vector<MemoryDisk::State::Durable*> MemoryDisk::State::sync_until(TimePoint due, News& news) {
   while (!unsynced_.empty() && unsynced_.front().durable_at <= due) {
-    for (auto& [key, before] : unsynced_.front().before) {
-      news.add(std::move(key));
+    for (const auto& [key, before] : unsynced_.front().before) {
+      news.add(key);
     }
     unsynced_.pop_front();
   }
@@ -418,14 +424,14 @@ MemoryDisk::State::News::~News() {
   }
 }
 
-void MemoryDisk::State::News::add(std::string key) {
+void MemoryDisk::State::News::add(std::string_view key) {
   if (!watches_) {
     watches_ = state_.watches_;
     watched_ = std::any_of(watches_->begin(), watches_->end(),
                            [](const auto& watches) { return !watches->empty(); });
   }
   if (watched_) {
-    keys_.push_back(std::move(key));
+    keys_.emplace_back(key);
   }
 }
 
@@ -445,7 +451,7 @@ void MemoryDisk::State::remove_watches(const std::shared_ptr<detail::WatchList>&
 
 bool MemoryDisk::State::Durable::commit() {
   try {
-    Decision decision = state_.commit(generation_, *std::move(batch_));
+    Decision decision = state_.commit(generation_, *batch_);
     outcome_ = std::move(decision.outcome);
     version_ = decision.on_its_way.value_or(0);
     return decision.on_its_way && !decision_is_enough_;

@@ -39,7 +39,7 @@ class MemoryDisk::State {
 
   // For stores opened in `generation`; these throw once the machine has crashed.
 
-  [[nodiscard]] std::optional<Entry> get(std::uint64_t generation, const std::string& key,
+  [[nodiscard]] std::optional<Entry> get(std::uint64_t generation, std::string_view key,
                                          Read read) const;
   [[nodiscard]] Page scan(std::uint64_t generation, std::string_view prefix, std::string_view after,
                           std::size_t limit, Read read) const;
@@ -48,7 +48,7 @@ class MemoryDisk::State {
     /// The last commit that led to it, if that is not durable yet.
     std::optional<Version> on_its_way;
   };
-  [[nodiscard]] Decision commit(std::uint64_t generation, Batch batch);
+  [[nodiscard]] Decision commit(std::uint64_t generation, const Batch& batch);
   [[nodiscard]] bool is_durable(std::uint64_t generation, Version version) const;
   void check_alive(std::uint64_t generation) const;
   /// Makes durable what was applied, as closing a store does.
@@ -111,7 +111,7 @@ class MemoryDisk::State {
     News& operator=(const News&) = delete;
     ~News();
     /// With the lock held, as who watches by then must be told.
-    void add(std::string key);
+    void add(std::string_view key);
 
    private:
     const State& state_;
@@ -127,14 +127,14 @@ class MemoryDisk::State {
   [[nodiscard]] bool chance(double probability);
   [[nodiscard]] bool fails_before_it_is_applied(bool crashes);
   void refuse_the_dead(std::uint64_t generation) const;
-  [[nodiscard]] std::optional<Version> version_of(const std::string& key) const;
-  [[nodiscard]] std::optional<Entry> entry_of(const std::string& key) const;
+  [[nodiscard]] std::optional<Version> version_of(std::string_view key) const;
+  [[nodiscard]] std::optional<Entry> entry_of(std::string_view key) const;
   [[nodiscard]] Rows durable_before_unsynced() const;
-  [[nodiscard]] CommitOutcome apply(Batch batch, News& news);
+  [[nodiscard]] CommitOutcome apply(const Batch& batch, News& news);
   void disturb(const Batch& batch, News& news);
   void check_space(const Batch& batch) const;
-  Version write(std::vector<Batch::Write> writes, News& news);
-  std::optional<Row> replace(const std::string& key, std::optional<std::string> value,
+  Version write(const Batch& batch, News& news);
+  std::optional<Row> replace(std::string_view key, std::optional<std::string> value,
                              Version version);
   void put_back(const std::string& key, std::optional<Row> row);
   void schedule_sync(Unsynced unsynced);

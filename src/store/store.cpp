@@ -12,29 +12,30 @@ namespace holdfast {
 
 namespace {
 
-void check_key(const Store& store, const StoreLimits& limits, std::string_view key) {
-  const std::size_t most = limits.key_bytes_max;
+[[noreturn]] void refuse_key(const Store& store, std::string_view key) {
   if (key.empty()) {
     throw InvalidArgument("a key for " + store.url() + " is empty; give it at least one byte");
   }
-  if (key.size() > most) {
-    throw InvalidArgument("the key " + detail::printable(key) + " has " +
-                          std::to_string(key.size()) + " bytes; " + store.url() +
-                          " takes keys of up to " + std::to_string(most));
-  }
+  throw InvalidArgument("the key " + detail::printable(key) + " has " + std::to_string(key.size()) +
+                        " bytes; " + store.url() + " takes keys of up to " +
+                        std::to_string(store.capabilities().limits.key_bytes_max));
 }
 
-void check_value(const Store& store, const StoreLimits& limits, const Batch::Write& write) {
-  const std::size_t most = limits.value_bytes_max;
-  if (write.value && write.value->size() > most) {
-    throw InvalidArgument("the value for the key " + detail::printable(write.key) + " has " +
-                          std::to_string(write.value->size()) + " bytes; " + store.url() +
-                          " takes values of up to " + std::to_string(most));
+[[noreturn]] void refuse_value(const Store& store, const Batch::Write& write) {
+  throw InvalidArgument("the value for the key " + detail::printable(write.key) + " has " +
+                        std::to_string(write.value->size()) + " bytes; " + store.url() +
+                        " takes values of up to " +
+                        std::to_string(store.capabilities().limits.value_bytes_max));
+}
+
+void check_key(const Store& store, const StoreLimits& limits, std::string_view key) {
+  if (key.empty() || key.size() > limits.key_bytes_max) {
+    refuse_key(store, key);
   }
 }
 
 void check_batch(const Store& store, const Batch& batch) {
-  const StoreLimits& limits = store.capabilities().limits;
+  const StoreLimits limits = store.capabilities().limits;
   if (batch.size() > limits.batch_operations_max) {
     throw InvalidArgument("a batch has " + std::to_string(batch.size()) +
                           " conditions and writes; " + store.url() + " takes up to " +
@@ -45,7 +46,9 @@ void check_batch(const Store& store, const Batch& batch) {
   }
   for (const Batch::Write& write : batch.writes()) {
     check_key(store, limits, write.key);
-    check_value(store, limits, write);
+    if (write.value && write.value->size() > limits.value_bytes_max) {
+      refuse_value(store, write);
+    }
   }
   if (batch.bytes() > limits.batch_bytes_max) {
     throw InvalidArgument("a batch has " + std::to_string(batch.bytes()) +

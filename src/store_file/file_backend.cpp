@@ -263,10 +263,10 @@ Journal FileBackend::journal_of(const Changes& changes, Version last) {
       --store.entries;
       store.digest -= before->check;
     }
-    if (change.value != nullptr) {
+    if (change.value) {
       ++store.entries;
       store.digest += check_of(key, *change.value, change.version);
-      journal.changes.push_back({std::string(key), *change.value, change.version});
+      journal.changes.push_back({std::string(key), std::string(*change.value), change.version});
     } else if (before) {
       journal.changes.push_back({std::string(key), std::nullopt, change.version});
     }

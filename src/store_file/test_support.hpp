@@ -83,7 +83,7 @@ inline Version write_rows(FileBackend& backend, const Rows& rows) {
   std::vector<Change> changes;
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : rows) {
-    changes.push_back({key, value ? &*value : nullptr, version});
+    changes.push_back({key, value, version});
     keys.push_back(key);
   }
   backend.write(changes);

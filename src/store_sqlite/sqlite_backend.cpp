@@ -223,7 +223,7 @@ void SqliteBackend::write(std::span<const Change> changes) {
   in_transaction([&] {
     const TimePoint begun = MonotonicTime::now();
     for (const Change& change : changes) {
-      if (change.value == nullptr) {
+      if (!change.value) {
         writer_.erase.bind(1, change.key).run();
         continue;
       }

@@ -31,10 +31,7 @@ Ledger::Id Ledger::enter(Batch& batch, std::string marker) {
     marker = "batch/" + std::to_string(1'000'000 + id);
   }
   batch.put(marker, marker);
-  records_.push_back({.marker = std::move(marker),
-                      .conditions = batch.conditions(),
-                      .writes = batch.writes(),
-                      .life = life_});
+  records_.push_back({.marker = std::move(marker), .batch = batch, .life = life_});
   return id;
 }
 
@@ -122,18 +119,20 @@ void Ledger::find_markers(const State& there, Audit& audit) {
 }
 
 void Ledger::replay(const Record& record, State& state, Audit& audit) {
-  for (const Batch::Condition& condition : record.conditions) {
+  for (const Batch::Condition& condition : record.batch.conditions()) {
     const auto there = state.find(condition.key);
     if (!holds(condition, there == state.end() ? nullptr : &there->second)) {
-      audit.faults.push_back(record.marker + " is there, but its condition on " + condition.key +
-                             " did not hold");
+      audit.faults.push_back(record.marker + " is there, but its condition on " +
+                             std::string(condition.key) + " did not hold");
     }
   }
-  for (const Batch::Write& write : record.writes) {
+  for (const Batch::Write& write : record.batch.writes()) {
+    std::string key(write.key);
     if (write.value) {
-      state.insert_or_assign(write.key, Entry{write.key, *write.value, record.version});
+      Entry entry{key, std::string(*write.value), record.version};
+      state.insert_or_assign(std::move(key), std::move(entry));
     } else {
-      state.erase(write.key);
+      state.erase(key);
     }
   }
 }

@@ -50,8 +50,7 @@ class Ledger {
   enum class Status : std::uint8_t { kUnknown, kPromised, kRefused };
   struct Record {
     std::string marker;
-    std::vector<Batch::Condition> conditions;
-    std::vector<Batch::Write> writes;
+    Batch batch;
     Version version = 0;  // 0: not known.
     std::uint32_t life = 0;
     Status status = Status::kUnknown;

@@ -83,9 +83,9 @@ GateRows rows_in(const Batch& batch, const GateKeys& keys) {
       continue;
     }
     if (write.key.starts_with(keys.holders())) {
-      rows.read_holder({write.key, *write.value, 0});
+      rows.read_holder({std::string(write.key), std::string(*write.value), 0});
     } else if (write.key.starts_with(keys.waiters())) {
-      rows.read_waiter({write.key, *write.value, 0});
+      rows.read_waiter({std::string(write.key), std::string(*write.value), 0});
     }
   }
   return rows;
@@ -216,7 +216,7 @@ void GateWatch::check_order(const Change& change, const std::string& holder_key,
 /// By the same commit. Who asks itself sees what comes of it, and has not waited.
 void GateWatch::check_notice(const Change& change, const GateWaiter& granted) {
   const auto& notice = granted.request->notice;
-  const auto& writes = change.commit.batch.writes();
+  const auto writes = change.commit.batch.writes();
   const bool is_told = std::ranges::any_of(writes, [&](const Batch::Write& write) {
     return notice && write.key == notice->key && write.value == notice->value;
   });
@@ -236,7 +236,7 @@ void GateWatch::check_departures(const Change& change) {
     if (change.after.waiters().contains(key) || is_let_in || is_too_late) {
       continue;
     }
-    const auto& writes = change.commit.batch.writes();
+    const auto writes = change.commit.batch.writes();
     const bool goes_itself = std::ranges::any_of(writes, [&](const Batch::Write& write) {
       return write.key.find(request.asker->owner) != std::string::npos;
     });

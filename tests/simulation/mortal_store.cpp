@@ -119,8 +119,8 @@ void MortalStore::note_owners(const Batch& batch) {
       continue;
     }
     record::RunPartition owner;
-    static_cast<void>(owner.ParseFromString(*write.value));
-    std::string& before = owners_[write.key];
+    static_cast<void>(owner.ParseFromString(std::string(*write.value)));
+    std::string& before = owners_[std::string(write.key)];
     if (owner.session_key().empty()) {
       ++tally_.handovers;
     } else if (!before.empty() && before != owner.session_key()) {

@@ -108,7 +108,8 @@ void ScheduleWatch::after_commit(const Batch& batch) {
   for (const Batch::Write& write : batch.writes()) {
     shows_states = shows_states || write.key.starts_with(kCellsOfRuns);
     if (write.key.starts_with(detail::kRunPrefix) && write.value) {
-      with_runs.insert(timetable_of_run(detail::read_run_head({write.key, *write.value, 0}).id()));
+      const Entry head{std::string(write.key), std::string(*write.value), 0};
+      with_runs.insert(timetable_of_run(detail::read_run_head(head).id()));
     }
   }
   for (const Timetable& timetable : timetables_) {
