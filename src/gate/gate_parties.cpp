@@ -93,18 +93,6 @@ void write_row(const GateHolder& holder, std::string& row) {
   }
 }
 
-std::string row_of(const GateWaiter& waiter) {
-  std::string row;
-  write_row(waiter, row);
-  return row;
-}
-
-std::string row_of(const GateHolder& holder) {
-  std::string row;
-  write_row(holder, row);
-  return row;
-}
-
 GateWaiter read_waiter(const Entry& row) {
   auto record = parse_gate_record<record::GateWaiter>(row, "the waiter at a gate");
   GateRequest request = request_in(record);

@@ -109,8 +109,6 @@ struct GateHolder {
 /// Behind what is in `row`.
 void write_row(const GateWaiter& waiter, std::string& row);
 void write_row(const GateHolder& holder, std::string& row);
-[[nodiscard]] std::string row_of(const GateWaiter& waiter);
-[[nodiscard]] std::string row_of(const GateHolder& holder);
 /// Damaged rows are a `StoreCorrupt`, those of later versions a `NewerFormat`.
 [[nodiscard]] GateWaiter read_waiter(const Entry& row);
 [[nodiscard]] GateHolder read_holder(const Entry& row);

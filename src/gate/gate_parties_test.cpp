@@ -17,6 +17,12 @@
 namespace holdfast::detail {
 namespace {
 
+std::string row_of(const auto& party) {
+  std::string row;
+  write_row(party, row);
+  return row;
+}
+
 GateRequest one_who_says_all() {
   GateRequest request;
   GateAsker asker{

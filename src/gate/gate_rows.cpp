@@ -84,7 +84,7 @@ std::string GateRows::enqueue(SharedRequest request, StoreTime now) {
     more_waiters_ = true;
     waiters_known_to_ = waiters_.rbegin()->first;
   }
-  batch_.put_new(key, row_of(waiter));
+  batch_.put_new_with(key, [&](std::string& row) { write_row(waiter, row); });
   // Behind one that is not here it would seem to be next.
   const bool is_here = !more_waiters_ || key < waiters_known_to_;
   if (is_here) {
@@ -148,7 +148,7 @@ void GateRows::grant(std::string holder_key, GateHolder holder) {
     batch_.put(unattended_key(keys_.name()), "");  // Those who look after it have one more to mind.
   }
   holder.fence = 0;
-  batch_.put_new(holder_key, row_of(holder));
+  batch_.put_new_with(holder_key, [&](std::string& row) { write_row(holder, row); });
   const auto [place, is_new] = holders_.insert_or_assign(std::move(holder_key), std::move(holder));
   granted_.push_back(&place->second);
 }
@@ -181,10 +181,9 @@ void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTim
   const std::uint64_t number = head.grants_ended();
   const GateRequest& request = *held.request;
   const record::GateGrant::Tie tie = tie_of(request.asker->lease_key);
-  std::string grant;
-  {
+  batch_.put_with(keys_.grant(number), [&](std::string& row) {
     using Grant = record::GateGrant;
-    RecordOut out(grant);
+    RecordOut out(row);
     out.number(Grant::kFormatFieldNumber, kGateFormat);
     out.text(Grant::kHolderFieldNumber, request.asker->holder);
     out.number(Grant::kFenceFieldNumber, held.fence);
@@ -205,8 +204,7 @@ void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTim
     if (tie == Grant::NOTHING && !request.asker->actors.empty()) {
       out.text(Grant::kActorFieldNumber, request.asker->actors.front());
     }
-  }
-  batch_.put(keys_.grant(number), std::move(grant));
+  });
   if (number == head.first_grant_kept()) {
     head.set_first_grant_ended_ns(ns_of_time(now));
   }
@@ -238,7 +236,7 @@ Batch GateRows::take_batch() {
       batch_.require_version(keys_.head(), head_version_);
     }
     head_.set_format(kGateFormat);
-    batch_.put(keys_.head(), head_.SerializeAsString());
+    put_record(batch_, keys_.head(), head_);
   }
   came_behind_.clear();
   has_lost_one_behind_ = false;

@@ -12,6 +12,7 @@
 #include "run_payload.hpp"
 #include "run_rows.hpp"
 #include "state/envelope.hpp"
+#include "store/record_out.hpp"
 #include "tenure.hpp"
 
 namespace holdfast::detail {
@@ -216,7 +217,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated, const LockChange
   const std::uint64_t full = full_with(machine_.signals_kept());
   if (is_new || (has_work && waits_in_store_) || (full > 0) != is_full_in_store_ ||
       locks.slots_let_go) {
-    std::string key = tenure_->keys().run(uid_);
+    const std::string key = tenure_->keys().run(uid_);
     head_.set_waits(!has_work);
     head_.set_signals_kept(full);
     std::optional<RowInHead> row;
@@ -227,7 +228,7 @@ void LiveRun::write_row(Writing& writing, Activated& activated, const LockChange
     } else if (activated.record.format() != 0) {
       row.emplace(head_, activated.record, RowInHead::As::kFirst);
     }
-    writing.batch.put(std::move(key), head_.SerializeAsString());
+    put_record(writing.batch, key, head_);
     writing.has_head = true;
   }
   if (next_row_ == 0) {
@@ -239,8 +240,9 @@ void LiveRun::write_row(Writing& writing, Activated& activated, const LockChange
   }
   if (!is_new) {
     require_last_row(writing.batch);
-    std::string row = tenure_->keys().journal_row(uid_, next_row_);
-    writing.batch.require_new(row).put(std::move(row), activated.record.SerializeAsString());
+    const std::string row = tenure_->keys().journal_row(uid_, next_row_);
+    writing.batch.require_new(row);
+    put_record(writing.batch, row, activated.record);
   }
 }
 
@@ -348,7 +350,7 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
     }
     send(writing, parent, std::move(message), now);
   }
-  std::string key = tenure_->keys().run(uid_);
+  const std::string key = tenure_->keys().run(uid_);
   if (head_version_ != 0) {
     if (may_be_lost(head_version_)) {
       writing.batch.require_version(key, head_version_);
@@ -357,7 +359,7 @@ void LiveRun::close(Writing& writing, StoreTime now, const std::vector<std::uint
       require_last_row(writing.batch);
     }
   }
-  writing.batch.put(std::move(key), head_.SerializeAsString());
+  put_record(writing.batch, key, head_);
   writing.has_head = true;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/message_lite.h>
+
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -9,6 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <holdfast/batch.hpp>
 
 namespace holdfast::detail {
 
@@ -122,5 +126,11 @@ class RecordOut {
   std::string& bytes_;
   std::size_t size_;  // What is behind it is room.
 };
+
+/// Without a string in between.
+inline void put_record(Batch& batch, std::string_view key,
+                       const google::protobuf::MessageLite& record) {
+  batch.put_with(key, [&](std::string& bytes) { record.AppendToString(&bytes); });
+}
 
 }  // namespace holdfast::detail
