@@ -60,17 +60,6 @@ std::vector<Change> changes_of(const RowList& rows) {
   return changes;
 }
 
-std::vector<std::string_view> keys_of(const RowList& rows) {
-  std::vector<std::string_view> keys;
-  keys.reserve(rows.size());
-  rows.for_each([&](const Row& row) {
-    if (row.is_for_the_disk()) {
-      keys.push_back(row.key);
-    }
-  });
-  return keys;
-}
-
 }  // namespace
 
 // --- Reading what was applied --------------------------------------------------------------------
@@ -222,6 +211,7 @@ void Committer::forget_undurable(const std::exception_ptr& why) {
   }
   durable_ = last_;
   rows_.clear();
+  written_keys_.clear();
   gathered_batches_ = 0;
   written_batches_ = 0;
 }
@@ -531,7 +521,14 @@ bool Committer::write_gathered(Lock& lock, const RowList& rows) {
   written_batches_ += std::exchange(gathered_batches_, 0);
   for_writing_.append(for_gathering_);
   writing_last_ = last_;
-  return succeeds(lock, [&] { backend_.write(changes_of(rows)); });
+  return succeeds(lock, [&] {
+    const std::vector<Change> changes = changes_of(rows);
+    written_keys_.reserve(written_keys_.size() + changes.size());
+    for (const Change& change : changes) {
+      written_keys_.push_back(change.key);
+    }
+    backend_.write(changes);
+  });
 }
 
 void Committer::commit_written(Lock& lock) {
@@ -578,11 +575,11 @@ void Committer::tell(Lock& lock) {
   arrived_when_answered_ = arrived_;
   lock.unlock();
   complete(waiters, nullptr);
-  const std::vector<std::string_view> keys = keys_of(rows_.taken());
-  backend_.announce(durable_, keys);
+  backend_.announce(durable_, written_keys_);
   if (!watches_.empty()) {
-    watches_.notify(keys);
+    watches_.notify(written_keys_);
   }
+  written_keys_.clear();
   lock.lock();
   rows_.wrote();
 }

@@ -251,6 +251,8 @@ class Committer {
   std::vector<const Row*> looked_up_;  // Of each condition; null: to be checked when it is written.
   std::size_t gathered_batches_ = 0;
   std::size_t written_batches_ = 0;  // In the transaction that is open.
+  // The same; of rows that were taken, and for the committer's thread alone.
+  std::vector<std::string_view> written_keys_;
   Waiters for_gathering_;
   Waiters for_writing_;
   bool was_waited_for_ = true;  // The last group.

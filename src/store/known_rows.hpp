@@ -92,12 +92,12 @@ class RowList {
 /// What a batch is on condition of should be among them, or it has to wait until it was read: the
 /// last row of each of some thousand runs that take turns, and the gap behind it.
 struct KnownRowsLimits {
-  std::size_t rows = 8'192;
+  std::size_t rows = 2'048;
   std::size_t bytes = std::size_t{16} << 20;
   std::size_t gaps = 4'096;
   /// Of those that are forgotten, so many are kept for rows to come, so that these need not ask for
   /// memory; and of a key or a value only this much of it.
-  std::size_t spare_rows = 4'096;
+  std::size_t spare_rows = 16'384;
   std::size_t spare_bytes = 1'024;
 };
 

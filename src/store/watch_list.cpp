@@ -107,24 +107,52 @@ void WatchList::remove(const WatchedPrefix& watched) noexcept {
   }
 }
 
+namespace {
+
+void add_all(const auto& watchers, auto& concerned) {
+  std::ranges::transform(watchers, std::back_inserter(concerned),
+                         [](const auto& watcher) { return watcher.lock(); });
+}
+
+}  // namespace
+
+void WatchList::find_among_few(std::span<const std::string_view> keys, Concerned& concerned) const {
+  for (const auto& [prefix, watchers] : by_prefix_) {
+    const auto has_it = [&prefix = prefix](std::string_view key) {
+      return key.starts_with(prefix);
+    };
+    if (std::ranges::any_of(keys, has_it)) {
+      add_all(watchers, concerned);
+    }
+  }
+}
+
+void WatchList::find_among_many(std::span<const std::string_view> keys,
+                                Concerned& concerned) const {
+  for (const auto& [length, prefixes] : prefixes_of_length_) {
+    const Watchers* before = nullptr;
+    for (const std::string_view key : keys) {
+      if (length > key.size()) {
+        continue;
+      }
+      const auto found = by_prefix_.find(key.substr(0, length));
+      if (found == by_prefix_.end() || &found->second == before) {
+        continue;
+      }
+      before = &found->second;
+      add_all(found->second, concerned);
+    }
+  }
+}
+
 void WatchList::notify(std::span<const std::string_view> keys) {
-  std::vector<std::shared_ptr<WatchedPrefix>> concerned;
+  Concerned concerned;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [length, prefixes] : prefixes_of_length_) {
-      const Watchers* before = nullptr;
-      for (const std::string_view key : keys) {
-        if (length > key.size()) {
-          continue;
-        }
-        const auto found = by_prefix_.find(key.substr(0, length));
-        if (found == by_prefix_.end() || &found->second == before) {
-          continue;
-        }
-        before = &found->second;
-        std::ranges::transform(found->second, std::back_inserter(concerned),
-                               [](const auto& watcher) { return watcher.lock(); });
-      }
+    if (by_prefix_.size() <= kFewPrefixes) {
+      find_among_few(keys, concerned);
+    } else {
+      find_among_many(keys, concerned);
     }
   }
   for (const auto& watched : concerned) {
@@ -134,8 +162,8 @@ void WatchList::notify(std::span<const std::string_view> keys) {
   }
 }
 
-std::vector<std::shared_ptr<WatchedPrefix>> WatchList::all() {
-  std::vector<std::shared_ptr<WatchedPrefix>> found;
+WatchList::Concerned WatchList::all() {
+  Concerned found;
   for (const auto& [prefix, watchers] : by_prefix_) {
     for (const auto& watcher : watchers) {
       if (auto watched = watcher.lock()) {

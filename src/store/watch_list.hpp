@@ -60,7 +60,8 @@ class WatchedPrefix {
 };
 
 /// All watches of a store, by their prefixes. Finding those that a key concerns costs one lookup
-/// for each length that a prefix has, however many watches there are.
+/// for each length that a prefix has, however many watches there are. While they are few, each is
+/// compared with the keys, until one has it.
 class WatchList : public std::enable_shared_from_this<WatchList> {
  public:
   [[nodiscard]] std::shared_ptr<WatchedPrefix> add(std::string prefix);
@@ -74,11 +75,16 @@ class WatchList : public std::enable_shared_from_this<WatchList> {
 
  private:
   using Watchers = std::vector<std::weak_ptr<WatchedPrefix>>;
+  using Concerned = std::vector<std::shared_ptr<WatchedPrefix>>;
+  static constexpr std::size_t kFewPrefixes = 16;
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard says so.
   };
 
-  std::vector<std::shared_ptr<WatchedPrefix>> all();
+  Concerned all();
+  // With the lock.
+  void find_among_few(std::span<const std::string_view> keys, Concerned& concerned) const;
+  void find_among_many(std::span<const std::string_view> keys, Concerned& concerned) const;
 
   std::mutex mutex_;
   std::unordered_map<std::string, Watchers, Hash, std::equal_to<>> by_prefix_;
