@@ -233,32 +233,31 @@ bool GateLedger::are_known(const Terms& terms, StoreTime now) {
   return terms.waiter_key.empty() && std::ranges::all_of(terms.more_waiters, is_here);
 }
 
-std::optional<GateLedger::Prepared> GateLedger::prepare_known(const Plan& plan, const Terms& terms,
-                                                              StoreTime now) {
+bool GateLedger::prepare_known(const Plan& plan, const Terms& terms, StoreTime now,
+                               Prepared& prepared) {
   if (!are_known(terms, now)) {
-    return std::nullopt;
+    return false;
   }
   leases_.forget_expired(now);
   // Gone if nothing comes of this: it may be what was known that is wrong.
   std::unique_ptr<GateRows> rows = std::move(rows_);
-  Prepared prepared;
   prepared.changed.after = rows->head_version();
   try {
     prepared.changed.served = plan(*rows, leases_, now);
   } catch (const Error&) {
     leases_.forget();
-    return std::nullopt;
+    return false;
   }
   if (!leases_.take_missing().empty() || prepared.changed.served.needs_more_waiters) {
-    return std::nullopt;
+    return false;
   }
   if (!rows->changed()) {
     rows_ = std::move(rows);  // No commit will confirm them.
-    return std::nullopt;
+    return false;
   }
   take_batch(*rows, prepared);
   prepared.rows = std::move(rows);
-  return prepared;
+  return true;
 }
 
 /// If others have changed the gate since, the commit will tell.

@@ -59,10 +59,10 @@ class GateLedger {
     std::unique_ptr<GateRows> rows;
   };
   [[nodiscard]] Task<Prepared> prepare(const Plan& plan, const Terms& terms);
-  /// The same at once, by what is known, for those who do not hang on a session. Nothing: something
+  /// The same at once, by what is known, for those who do not hang on a session. False: something
   /// has to be read or awaited, so `prepare` is to be asked.
-  [[nodiscard]] std::optional<Prepared> prepare_known(const Plan& plan, const Terms& terms,
-                                                      StoreTime now);
+  [[nodiscard]] bool prepare_known(const Plan& plan, const Terms& terms, StoreTime now,
+                                   Prepared& prepared);
   /// It was committed, with this version, or there was nothing to write (zero). If this is not
   /// called, the next change reads anew.
   void settle(Prepared& prepared, Version version);

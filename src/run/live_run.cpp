@@ -385,11 +385,9 @@ Task<std::optional<CommitOutcome>> LiveRun::activate(std::vector<Mail> mails, Ba
     } else if (comes_in) {
       locks = co_await settle_entrance(activated, now, entrance, false);
     } else if (asks || holds_or_waits() || asks_for_permits(activated)) {
-      RunGates::DeedsByGate deeds = deeds_of(activated, now);
-      if (auto known = settle_known_locks(activated, deeds, now)) {
-        locks = *std::move(known);
-      } else {
-        locks = co_await settle_locks(activated, std::move(deeds));
+      locks.deeds = deeds_of(activated, now);
+      if (!settle_known_locks(activated, now, locks)) {
+        co_await settle_locks(activated, locks);
       }
     }
     if (may_rest && asks && locks.events.empty() && !locks.any_granted) {
@@ -551,8 +549,8 @@ Task<void> LiveRun::end_by_force(record::RunHead::State state, record::RunFailur
   for (;;) {
     LockChanges locks;
     if (holds_or_waits()) {
-      RunGates::DeedsByGate deeds = deeds_of(nothing, now);
-      locks = co_await settle_locks(nothing, std::move(deeds));
+      locks.deeds = deeds_of(nothing, now);
+      co_await settle_locks(nothing, locks);
     }
     Writing writing;
     if (!mails.front().consumed.empty()) {

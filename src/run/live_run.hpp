@@ -306,11 +306,10 @@ class LiveRun final : public LocalParty, public std::enable_shared_from_this<Liv
                                           std::uint32_t attempt = 0);
   [[nodiscard]] SharedAsker asker();
   [[nodiscard]] RunGates::DeedsByGate deeds_of(Activated& activated, StoreTime now);
-  [[nodiscard]] Task<LockChanges> settle_locks(Activated& activated, RunGates::DeedsByGate deeds);
-  /// The same at once, taking the deeds; nothing: something has to be read or waited for.
-  [[nodiscard]] std::optional<LockChanges> settle_known_locks(Activated& activated,
-                                                              RunGates::DeedsByGate& deeds,
-                                                              StoreTime now);
+  /// What comes of the deeds in `changes`.
+  [[nodiscard]] Task<void> settle_locks(Activated& activated, LockChanges& changes);
+  /// The same at once; false: something has to be read or waited for.
+  [[nodiscard]] bool settle_known_locks(Activated& activated, StoreTime now, LockChanges& changes);
   /// Of those in `changes`, asked for by the activation.
   [[nodiscard]] Task<void> note_asked(LockChanges& changes, Activated& activated);
   void note_locks_asked(LockChanges& changes, Activated& activated);

@@ -209,33 +209,21 @@ RunGates::DeedsByGate LiveRun::deeds_of(Activated& activated, StoreTime now) {
   return deeds;
 }
 
-std::optional<LiveRun::LockChanges> LiveRun::settle_known_locks(Activated& activated,
-                                                                RunGates::DeedsByGate& deeds,
-                                                                StoreTime now) {
-  std::optional<RunGates::Change> gates;
-  if (activated.uses.empty()) {
-    gates = tenure_->world().gates.prepare_known(deeds, now);
+bool LiveRun::settle_known_locks(Activated& activated, StoreTime now, LockChanges& changes) {
+  if (!activated.uses.empty() ||
+      !tenure_->world().gates.prepare_known(changes.deeds, now, changes.gates)) {
+    changes.gates = {};
+    return false;
   }
-  std::optional<LockChanges> changes;
-  if (gates) {
-    changes.emplace();
-    changes->deeds = std::move(deeds);
-    changes->gates = *std::move(gates);
-    note_locks_asked(*changes, activated);
-  }
-  return changes;
+  note_locks_asked(changes, activated);
+  return true;
 }
 
-Task<LiveRun::LockChanges> LiveRun::settle_locks(Activated& activated,
-                                                 RunGates::DeedsByGate deeds) {
-  LockChanges changes;
-  changes.deeds = std::move(deeds);
-  if (changes.deeds.empty()) {
-    co_return changes;
+Task<void> LiveRun::settle_locks(Activated& activated, LockChanges& changes) {
+  if (!changes.deeds.empty()) {
+    changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
+    co_await note_asked(changes, activated);
   }
-  changes.gates = co_await tenure_->world().gates.prepare(changes.deeds);
-  co_await note_asked(changes, activated);
-  co_return changes;
 }
 
 Task<void> LiveRun::note_asked(LockChanges& changes, Activated& activated) {

@@ -228,11 +228,11 @@ class RunGates::Doing {
   Doing& operator=(const Doing&) = delete;
   ~Doing() = default;
 
-  /// Nothing: see `GateLedger::prepare_known`.
-  [[nodiscard]] std::optional<GateLedger::Prepared> prepare_known(StoreTime now) {
-    auto prepared = room_.ledger.prepare_known(plan_, terms_, now);
+  /// False: see `GateLedger::prepare_known`.
+  [[nodiscard]] bool prepare_known(StoreTime now, GateLedger::Prepared& prepared) {
+    const bool is_known = room_.ledger.prepare_known(plan_, terms_, now, prepared);
     fault_of_ = nullptr;
-    return prepared;
+    return is_known;
   }
 
   [[nodiscard]] Task<GateLedger::Prepared> prepare() {
@@ -325,36 +325,31 @@ class RunGates::Doing {
   GateLedger::Terms terms_;
 };
 
-RunGates::Change::Part RunGates::part_of(std::shared_ptr<Room> room, Hold turn,
-                                         GateLedger::Prepared prepared, Deeds& deeds,
-                                         Batch& batch) {
-  Change::Part part{std::move(room), std::move(turn), std::move(prepared), {}};
+void RunGates::Change::take(Part& part, Deeds& deeds) {
   for (Ask& ask : deeds.asks) {
     std::ranges::move(ask.victims, std::back_inserter(part.victims));
   }
-  batch.append(std::exchange(part.prepared.batch, {}));
-  return part;
+  batch_.append(std::exchange(part.prepared.batch, {}));
 }
 
-std::optional<RunGates::Change> RunGates::prepare_known(DeedsByGate& deeds, StoreTime now) {
-  Change change;
+bool RunGates::prepare_known(DeedsByGate& deeds, StoreTime now, Change& change) {
   change.gates_ = this;
   change.parts_.reserve(deeds.size());
   for (auto& [gate, at_gate] : deeds) {
-    std::shared_ptr<Room> room = room_of(gate);
-    std::optional<Hold> turn = room->turn.try_lock();
+    Change::Part& part = change.parts_.emplace_back();
+    part.room = room_of(gate);
+    std::optional<Hold> turn = part.room->turn.try_lock();
     if (!turn) {
-      return std::nullopt;
+      return false;
     }
-    Doing doing(*this, *room, at_gate, deeds);
-    std::optional<GateLedger::Prepared> prepared = doing.prepare_known(now);
-    if (!prepared) {
-      return std::nullopt;
+    part.turn = *std::move(turn);
+    Doing doing(*this, *part.room, at_gate, deeds);
+    if (!doing.prepare_known(now, part.prepared)) {
+      return false;
     }
-    change.parts_.push_back(
-        part_of(std::move(room), *std::move(turn), *std::move(prepared), at_gate, change.batch_));
+    change.take(part, at_gate);
   }
-  return change;
+  return true;
 }
 
 /// In the order of their names: whoever changes several waits for no one who waits for it.
@@ -362,12 +357,13 @@ Task<RunGates::Change> RunGates::prepare(DeedsByGate& deeds) {
   Change change;
   change.gates_ = this;
   for (auto& [gate, at_gate] : deeds) {
-    std::shared_ptr<Room> room = room_of(gate);
-    Hold turn = co_await room->turn.lock();
-    Doing doing(*this, *room, at_gate, deeds);
-    GateLedger::Prepared prepared = co_await doing.prepare();
-    change.parts_.push_back(
-        part_of(std::move(room), std::move(turn), std::move(prepared), at_gate, change.batch_));
+    Change::Part part;
+    part.room = room_of(gate);
+    part.turn = co_await part.room->turn.lock();
+    Doing doing(*this, *part.room, at_gate, deeds);
+    part.prepared = co_await doing.prepare();
+    change.take(part, at_gate);
+    change.parts_.push_back(std::move(part));
   }
   co_return change;
 }

@@ -149,6 +149,8 @@ class RunGates {
       GateLedger::Prepared prepared;
       std::vector<GateRequest::Notice> victims;
     };
+    /// What was prepared for `part`.
+    void take(Part& part, Deeds& deeds);
     RunGates* gates_ = nullptr;
     std::vector<Part> parts_;
     Batch batch_;
@@ -157,9 +159,9 @@ class RunGates {
   /// Fills in what comes of the asks. What cannot be read is thrown; what is wrong with an ask is
   /// its failure.
   [[nodiscard]] Task<Change> prepare(DeedsByGate& deeds);
-  /// The same at once, by what is known of the gates. Nothing: something has to be read, or waited
-  /// for, so `prepare` is to be asked.
-  [[nodiscard]] std::optional<Change> prepare_known(DeedsByGate& deeds, StoreTime now);
+  /// The same at once, by what is known of the gates. False: something has to be read, or waited
+  /// for, so `prepare` is to be asked, when `change` is gone.
+  [[nodiscard]] bool prepare_known(DeedsByGate& deeds, StoreTime now, Change& change);
 
   /// Sees to gates at which runs wait, whoever they belong to: a holder may be dead, and the rate
   /// may allow the next one. When to do so again; nothing: when a row below `kUnattendedPrefix`
@@ -176,10 +178,6 @@ class RunGates {
     return ask.request->may_hold_others;
   }
   class Doing;
-  /// Adds the writes of `prepared` to `batch`.
-  [[nodiscard]] static Change::Part part_of(std::shared_ptr<Room> room, Hold turn,
-                                            GateLedger::Prepared prepared, Deeds& deeds,
-                                            Batch& batch);
   /// `fault_of` says at whose wait it stopped, if it throws.
   [[nodiscard]] Task<void> check_waits(GateRows& rows, Deeds& deeds, const DeedsByGate& all,
                                        std::exception_ptr*& fault_of);

@@ -14,7 +14,7 @@ namespace {
 /// A first piece of memory for a few operations, so that it need not grow with each.
 constexpr std::size_t kFirstConditions = 8;
 constexpr std::size_t kFirstWrites = 16;
-constexpr std::size_t kFirstBytes = 1'024;
+constexpr std::size_t kFirstBytes = 2'048;
 
 /// The keys have moved by so much.
 template <class Record>
