@@ -175,6 +175,7 @@ void Committer::gather(const Batch& batch) {
   ++gathered_batches_;
   for (const Batch::Write& write : batch.writes()) {
     rows_.gather(write.key, write.value, last_, write.is_new ? OnDisk::kNothing : OnDisk::kUnknown);
+    rows_.trim(1);  // Now and then: the next one to be forgotten is fetched meanwhile.
   }
   const auto conditions = batch.conditions();
   for (std::size_t i = 0; i < conditions.size(); ++i) {

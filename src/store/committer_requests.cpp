@@ -23,9 +23,7 @@ void Committer::Request::begin() {
       give_up_at_ = MonotonicTime::now() + committer.limits_.busy_timeout;
       committer.queue_.push(*this);
     } else {
-      const std::size_t rows = batch_.size();
       completed = committer.complete_when_decided(*this);
-      committer.rows_.trim(2 * rows);
     }
     if (!completed) {
       committer.wake();
@@ -41,10 +39,7 @@ std::optional<CommitOutcome> Committer::try_apply(Batch& batch) {
     return std::nullopt;
   }
   ++arrived_;
-  const std::size_t rows = batch.size();
-  CommitOutcome outcome = decide(batch);
-  rows_.trim(2 * rows);
-  return outcome;
+  return decide(batch);
 }
 
 void Committer::Request::stop() noexcept {

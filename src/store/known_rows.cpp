@@ -88,8 +88,8 @@ const Row* KnownRows::find(std::string_view key) {
   return gap_of(key) == gaps_.end() ? nullptr : &kAbsent;
 }
 
-void KnownRows::gather(std::string_view key, std::optional<std::string_view> value, Version version,
-                       OnDisk on_disk) {
+void KnownRows::gather(std::string_view key, const std::optional<std::string_view>& value,
+                       Version version, OnDisk on_disk) {
   const HashedKey hashed(key);
   const auto place = index_.find(hashed);
   RowList* const same = place != index_.end() ? list_to_be_written(*place->row) : nullptr;
@@ -149,7 +149,7 @@ RowList KnownRows::take_all() noexcept {
   return take();
 }
 
-void KnownRows::learn(std::string_view key, std::optional<std::string_view> value,
+void KnownRows::learn(std::string_view key, const std::optional<std::string_view>& value,
                       Version version) {
   Row& row = make(HashedKey(key), value, version);
   on_disk_.push(row);
@@ -174,7 +174,8 @@ KnownRows::Gaps::iterator KnownRows::gap_of(std::string_view key) {
   return !gap->second || key < *gap->second ? gap : gaps_.end();
 }
 
-Row& KnownRows::make(const HashedKey& key, std::optional<std::string_view> value, Version version) {
+Row& KnownRows::make(const HashedKey& key, const std::optional<std::string_view>& value,
+                     Version version) {
   if (spare_.empty()) {
     // A list owns it from here to `destroy`.
     spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
@@ -191,7 +192,7 @@ Row& KnownRows::make(const HashedKey& key, std::optional<std::string_view> value
   return row;
 }
 
-void KnownRows::set(Row& row, std::optional<std::string_view> value, Version version) const {
+void KnownRows::set(Row& row, const std::optional<std::string_view>& value, Version version) const {
   assign(row.value_, value.value_or(std::string_view()));
   row.exists_ = value.has_value();
   row.version = version;

@@ -120,7 +120,7 @@ class KnownRows {
   /// The same, but null also if it is not there because it lies in a gap: that is quicker to know.
   [[nodiscard]] const Row* find_row(std::string_view key);
 
-  void gather(std::string_view key, std::optional<std::string_view> value, Version version,
+  void gather(std::string_view key, const std::optional<std::string_view>& value, Version version,
               OnDisk on_disk = OnDisk::kUnknown);
   /// After a batch was gathered, for a key of which no row was found before: if it wrote one, the
   /// disk has none, which is to be checked by whoever writes it. Not if it was put as a new one.
@@ -144,7 +144,7 @@ class KnownRows {
   void wrote() noexcept { on_disk_.append(taken_); }
 
   /// What the disk has of a key that was not found.
-  void learn(std::string_view key, std::optional<std::string_view> value, Version version);
+  void learn(std::string_view key, const std::optional<std::string_view>& value, Version version);
   /// It has no row from that key up to, and without, `end`; nothing: to the very end.
   void learn_gap(std::string first, std::optional<std::string> end);
 
@@ -190,10 +190,10 @@ class KnownRows {
   [[nodiscard]] Gaps::iterator gap_of(std::string_view key);
   /// That a write may still change; null: it has been taken, or is on the disk.
   [[nodiscard]] RowList* list_to_be_written(const Row& row) noexcept;
-  Row& make(const HashedKey& key, std::optional<std::string_view> value, Version version);
+  Row& make(const HashedKey& key, const std::optional<std::string_view>& value, Version version);
   /// To memory of its own, which is given back if it is large and most of it is not used any more.
   void assign(std::string& to, std::string_view bytes) const;
-  void set(Row& row, std::optional<std::string_view> value, Version version) const;
+  void set(Row& row, const std::optional<std::string_view>& value, Version version) const;
   void forget_oldest();
   void recycle(Row& row) noexcept;
   static void destroy(RowList& rows) noexcept;
