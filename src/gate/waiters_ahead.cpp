@@ -11,8 +11,9 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Of one that comes so much later, the request is fetched; when it is nearer, what that points to,
-/// and so on.
+/// Of one that comes so much later, its place here is fetched; when it is nearer, what that points
+/// to, and so on.
+constexpr std::size_t kPlaceFetched = 12;
 constexpr std::size_t kRequestFetched = 8;
 constexpr std::size_t kPartsFetched = 6;
 constexpr std::size_t kTextsFetched = 4;
@@ -44,7 +45,8 @@ void WaitersAhead::push(KeyedWaiter waiter) { waiters_.push_back(std::move(waite
 
 KeyedWaiter WaitersAhead::pop() {
   HOLDFAST_CHECK(!waiters_.empty(), "a waiter was taken that is not there");
-  if (waiters_.size() > kRequestFetched) {
+  if (waiters_.size() > kPlaceFetched) {
+    fetch_ahead(&waiters_[kPlaceFetched]);
     const KeyedWaiter& later = waiters_[kRequestFetched];
     fetch_ahead(later.waiter.request.get(), sizeof(GateRequest));
     fetch_ahead(later.key.data());

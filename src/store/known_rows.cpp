@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fetch_ahead.hpp"
@@ -181,6 +182,12 @@ Row& KnownRows::make(const HashedKey& key, const std::optional<std::string_view>
     spare_.push(*new Row);  // NOLINT(cppcoreguidelines-owning-memory)
   }
   Row& row = spare_.pop();
+  if (!spare_.empty()) {
+    // Its bytes are about to be written over.
+    constexpr std::size_t kMostValues = 384;
+    const std::string& next = spare_.first_->value_;
+    fetch_ahead(next.data(), std::min(next.capacity(), kMostValues));
+  }
   assign(row.key, key.key);
   row.hash_ = key.hash;
   set(row, value, version);
