@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "store_test.hpp"
 
@@ -91,6 +92,25 @@ TYPED_TEST(Watches, OnPrefixesOfOneKeyAllWake) {
     auto waiting = this->start_waiting(watch);
     store.put(std::string("w/\0%_\xff", 6), "1");
     this->finish(waiting);
+  }
+}
+
+/// They are found in another way than a few.
+TYPED_TEST(Watches, OfWhomThereAreManyWakeForTheirOwnPrefix) {
+  const Client store = this->open();
+  std::vector<Watch> others;
+  for (int i = 0; i < 40; ++i) {
+    others.push_back(store->watch(std::string("other/").append(std::to_string(i)).append("/")));
+  }
+  Watch watch = store->watch("w/");
+  for (int i = 0; i < 3; ++i) {
+    auto waiting = this->start_waiting(watch);
+    auto waits_besides = this->start_waiting(others[7]);
+    store.put("w/a", std::to_string(i));
+    this->finish(waiting);
+    EXPECT_FALSE(waits_besides.ended());
+    store.put("other/7/a", std::to_string(i));
+    this->finish(waits_besides);
   }
 }
 
