@@ -111,8 +111,9 @@ class Store {
   /// disk fails, or the process, it is lost with all that was built on it. Waits while too much is
   /// on its way to the disk.
   [[nodiscard]] Task<CommitOutcome> apply(Batch batch);
-  /// The same, if it can be decided at once. Nothing: `batch` is as it was, and is to be applied.
-  [[nodiscard]] std::optional<CommitOutcome> try_apply(Batch& batch);
+  /// The same, if it can be decided at once. Nothing: it was not applied, and `apply` is to be
+  /// asked.
+  [[nodiscard]] std::optional<CommitOutcome> try_apply(const Batch& batch);
   /// Returns when commit `version` is durable. Throws if it is lost: `StoreFull`, `StoreBusy` or
   /// `OutcomeUnknown`, as its `commit` would have. What was applied before it is durable as well,
   /// or was lost with an error of its own, as on a full disk: ask for each that matters.
@@ -170,7 +171,7 @@ class Store {
   virtual Task<std::optional<Entry>> do_get(std::string key, Read read) = 0;
   virtual Task<Page> do_scan(Range range, Read read) = 0;
   virtual Task<CommitOutcome> do_commit(Batch batch, Wait wait) = 0;
-  virtual std::optional<CommitOutcome> do_try_apply(Batch& /*batch*/) { return std::nullopt; }
+  virtual std::optional<CommitOutcome> do_try_apply(const Batch& /*batch*/) { return std::nullopt; }
   /// Of a store that is `sql`.
   virtual Task<CommitOutcome> do_transact(TransactionWork work);
   virtual Task<void> do_until_durable(Version version) = 0;

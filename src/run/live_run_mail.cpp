@@ -342,7 +342,7 @@ Task<void> LiveRun::keep_until_start(std::vector<Mail> mails) {
   head_version_ = outcome->committed()->version;
   waits_in_store_ = head_.waits();
   is_full_in_store_ = head_.signals_kept() > 0;
-  for (Mail& mail : mails) {
+  for (const Mail& mail : mails) {
     if (!mail.consumed.empty()) {
       tenure_->row_done(mail.consumed);
     }

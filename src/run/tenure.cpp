@@ -100,7 +100,7 @@ Task<Tenure::Applied> Tenure::try_apply(Batch batch) {
   return apply_guarded(std::move(batch));
 }
 
-std::optional<Tenure::Applied> Tenure::apply_at_once(Batch& batch) {
+std::optional<Tenure::Applied> Tenure::apply_at_once(const Batch& batch) {
   std::optional<Applied> applied;
   if (is_over()) {
     applied.emplace();

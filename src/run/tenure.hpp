@@ -54,10 +54,10 @@ class Tenure : public std::enable_shared_from_this<Tenure> {
   };
   /// The same for one that would be costly to copy.
   [[nodiscard]] Task<Applied> try_apply(Batch batch);
-  /// The same in two steps: nothing came of the first, as something has to be waited for, and
-  /// `batch` is left for the second. Both want one that has the guard.
+  /// The same in two steps: if nothing comes of the first, as something has to be waited for, the
+  /// second is to be taken. Both want a batch that has the guard.
   void guard(Batch& batch) const { batch.guard(keys_.owner(), epoch_); }
-  [[nodiscard]] std::optional<Applied> apply_at_once(Batch& batch);
+  [[nodiscard]] std::optional<Applied> apply_at_once(const Batch& batch);
   [[nodiscard]] Task<Applied> apply_guarded(Batch batch);
   struct Transacted {
     std::optional<CommitOutcome> outcome;  ///< As `apply`; of another guard it may be `Fenced`.

@@ -88,9 +88,9 @@ class Committer {
     Request* next_ = nullptr;
   };
 
-  /// Decides the batch if that can be done at once, and somebody is there to write it; nothing:
-  /// it is as it was, and has to be requested.
-  [[nodiscard]] std::optional<CommitOutcome> try_apply(Batch& batch);
+  /// Decides the batch if that can be done at once, and somebody is there to write it; nothing: it
+  /// has to be requested.
+  [[nodiscard]] std::optional<CommitOutcome> try_apply(const Batch& batch);
 
   /// A wait until a commit is durable.
   class Durable final : public Completion {

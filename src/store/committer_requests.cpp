@@ -33,7 +33,7 @@ void Committer::Request::begin() {
   complete();
 }
 
-std::optional<CommitOutcome> Committer::try_apply(Batch& batch) {
+std::optional<CommitOutcome> Committer::try_apply(const Batch& batch) {
   const std::lock_guard lock(mutex_);
   if (failed_ || !can_decide_at_once(batch)) {
     return std::nullopt;

@@ -122,7 +122,7 @@ class DiskStore final : public Store {
     co_return request.result();
   }
 
-  std::optional<CommitOutcome> do_try_apply(Batch& batch) override {
+  std::optional<CommitOutcome> do_try_apply(const Batch& batch) override {
     return committer_.try_apply(batch);
   }
 

@@ -89,8 +89,9 @@ class RowList {
   std::size_t bytes_ = 0;
 };
 
-/// What a batch is on condition of should be among them, or it has to wait until it was read: the
-/// last row of each of some thousand runs that take turns, and the gap behind it.
+/// Of what is on the disk. What a batch is on condition of should be among that, or it has to wait
+/// until it was read: the heads of some thousand gates that take turns, and the gaps behind keys
+/// that are made in their order. More of it is in none of the processor's caches.
 struct KnownRowsLimits {
   std::size_t rows = 2'048;
   std::size_t bytes = std::size_t{16} << 20;

@@ -81,7 +81,7 @@ Task<CommitOutcome> Store::apply(Batch batch) {
   return do_commit(std::move(batch), Wait::kForDecision);
 }
 
-std::optional<CommitOutcome> Store::try_apply(Batch& batch) {
+std::optional<CommitOutcome> Store::try_apply(const Batch& batch) {
   check_batch(*this, batch);
   return do_try_apply(batch);
 }
