@@ -118,8 +118,8 @@ void add_all(const auto& watchers, auto& concerned) {
 
 void WatchList::find_among_few(std::span<const std::string_view> keys, Concerned& concerned) const {
   for (const auto& [prefix, watchers] : by_prefix_) {
-    const auto has_it = [&prefix = prefix](std::string_view key) {
-      return key.starts_with(prefix);
+    const auto has_it = [&wanted = prefix](std::string_view key) {
+      return key.starts_with(wanted);
     };
     if (std::ranges::any_of(keys, has_it)) {
       add_all(watchers, concerned);
