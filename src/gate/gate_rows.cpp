@@ -193,14 +193,14 @@ void GateRows::keep_grant(const GateHolder& held, const Ending& ending, StoreTim
     out.signed_number(Grant::kAskedAtNsFieldNumber, ns_of_time(held.asked_at));
     out.signed_number(Grant::kGrantedAtNsFieldNumber, ns_of_time(held.granted_at));
     out.signed_number(Grant::kEndedAtNsFieldNumber, ns_of_time(now));
-    out.number(Grant::kEndFieldNumber, ending.how);
+    out.number(Grant::kEndFieldNumber, static_cast<std::uint64_t>(ending.how));
     const bool has_own_reason = ending.by != nullptr && !ending.by->reason.empty();
     out.text(Grant::kReasonFieldNumber, has_own_reason ? ending.by->reason : request.reason);
     out.number(Grant::kNumberFieldNumber, number);
     if (ending.by != nullptr) {
       out.text(Grant::kEndedByFieldNumber, ending.by->name);
     }
-    out.number(Grant::kTieFieldNumber, tie);
+    out.number(Grant::kTieFieldNumber, static_cast<std::uint64_t>(tie));
     if (tie == Grant::NOTHING && !request.asker->actors.empty()) {
       out.text(Grant::kActorFieldNumber, request.asker->actors.front());
     }
