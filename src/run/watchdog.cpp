@@ -17,12 +17,16 @@ constexpr int kLooksTooMany = kLooksInTime + 1;
 
 Watchdog::Watched::Watched(Watchdog& watchdog, const RunMachine::Facts& facts)
     : watchdog_(watchdog), facts_(facts) {
-  const std::lock_guard lock(watchdog_.mutex_);
-  next_ = watchdog_.first_;
-  if (next_ != nullptr) {
-    next_->previous_ = this;
+  watchdog_.add(*this);
+}
+
+void Watchdog::add(Watched& watched) {
+  const std::lock_guard lock(mutex_);
+  watched.next_ = first_;
+  if (first_ != nullptr) {
+    first_->previous_ = &watched;
   }
-  watchdog_.first_ = this;
+  first_ = &watched;
 }
 
 Watchdog::Watched::~Watched() {

@@ -41,6 +41,7 @@ class Watchdog {
   void end();
 
  private:
+  void add(Watched& watched);
   void watch(const std::stop_token& stop, std::chrono::nanoseconds time);
 
   std::mutex mutex_;

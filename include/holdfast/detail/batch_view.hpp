@@ -94,9 +94,10 @@ class BatchView {
 };
 
 }  // namespace holdfast::detail
-
+// NOLINTBEGIN(readability-identifier-naming): as the standard library calls them.
 template <class Record, class Element>
 inline constexpr bool
     std::ranges::enable_borrowed_range<holdfast::detail::BatchView<Record, Element>> = true;
 template <class Record, class Element>
 inline constexpr bool std::ranges::enable_view<holdfast::detail::BatchView<Record, Element>> = true;
+// NOLINTEND(readability-identifier-naming)
